@@ -1,0 +1,240 @@
+"""Frozen configuration, one dataclass a concern; the unit stands in the name, the reason beside the default.
+
+`Config` is what `crawl.toml` holds and the command line overrides; `from_mapping` checks it once. Each part of the
+crawler gets only its own section.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any, Literal, get_type_hints
+
+import msgspec
+
+from mannerly.model.errors import ConfigRefused
+
+ScopeKind = Literal["host", "domain", "prefix", "any"]
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeConfig:
+    """Which URLs belong to the crawl."""
+
+    kind: ScopeKind = "host"
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    strip_parameters: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetConfig:
+    """Most of this and that. 0 means no limit where a limit is optional."""
+
+    max_pages: int = 0
+    max_depth: int = 0
+    max_time_s: float = 0.0
+    # a seed's host may be large on purpose, a host found on the way is not what the user asked for
+    urls_per_seed_host: int = 1_000_000
+    urls_per_found_host: int = 10_000
+    redirect_chain: int = 10
+
+
+@dataclass(frozen=True, slots=True)
+class PolitenessConfig:
+    """The pace. Each host's own wishes (Crawl-delay, Retry-After) come on top and are never lowered."""
+
+    min_delay_s: float = 1.0
+    factor: float = 2.0
+    per_host: int = 1
+    group_private: bool = False
+    # how long to wait for hosts that are in back-off before the crawl ends without them
+    patience_s: float = 60.0
+    # 401 and 403 for robots.txt: RFC 9309 calls them unavailable (no rules); some sites mean "keep out"
+    robots_denied: Literal["no-rules", "disallow"] = "no-rules"
+
+
+@dataclass(frozen=True, slots=True)
+class FetchConfig:
+    """Bounds of one exchange and how it is made."""
+
+    timeout_s: float = 60.0
+    connect_timeout_s: float = 10.0
+    first_byte_timeout_s: float = 20.0
+    max_body_bytes: int = 10 << 20
+    max_header_bytes: int = 256 << 10
+    max_ratio: int = 100
+    headers: tuple[str, ...] = ()
+    proxy: str = ""
+    ports: tuple[int, ...] = ()
+    resolve: tuple[str, ...] = ()
+    allow_private_addresses: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class IdentityConfig:
+    """Who we say we are: a mailbox or an http(s) URL in plain ASCII; and a written leave to ignore robots.txt."""
+
+    contact: str = ""
+    ignore_robots: bool = False
+    authorization: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SelectConfig:
+    """What to take from a page: fields by name, `each` for repeated records, text and links on wish."""
+
+    fields: dict[str, str] = field(default_factory=dict)
+    each: str = ""
+    text: bool = False
+    links: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OutputConfig:
+    """Where pages go. `file` is a path, '-' for stdout."""
+
+    file: str = "-"
+    overwrite: bool = False
+    errors: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerConfig:
+    """How much is done at once. workers 0: one a core."""
+
+    workers: int = 0
+    concurrency: int = 64
+
+
+@dataclass(frozen=True, slots=True)
+class FrontierConfig:
+    """Bounds of what the frontier holds in memory (invariant I9)."""
+
+    active_hosts: int = 10_000
+    window_urls: int = 256
+    seen_cache_keys: int = 1_000_000
+    ruleset_cache_bytes: int = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class JournalConfig:
+    """The page log. keep: `all` keeps read segments, so a sink added later starts at the first page."""
+
+    keep: Literal["all", "passed"] = "all"
+    max_bytes: int = 50 << 30
+    min_free_bytes: int = 2 << 30
+    segment_bytes: int = 256 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class SettleConfig:
+    """When a settle batch is closed: whichever comes first."""
+
+    batch_s: float = 0.25
+    batch_results: int = 1_000
+    batch_bytes: int = 32 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """All that a crawl is told."""
+
+    seeds: tuple[str, ...] = ()
+    state: str = ""
+    scope: ScopeConfig = field(default_factory=ScopeConfig)
+    budget: BudgetConfig = field(default_factory=BudgetConfig)
+    politeness: PolitenessConfig = field(default_factory=PolitenessConfig)
+    fetch: FetchConfig = field(default_factory=FetchConfig)
+    identity: IdentityConfig = field(default_factory=IdentityConfig)
+    select: SelectConfig = field(default_factory=SelectConfig)
+    output: OutputConfig = field(default_factory=OutputConfig)
+    workers: WorkerConfig = field(default_factory=WorkerConfig)
+    frontier: FrontierConfig = field(default_factory=FrontierConfig)
+    journal: JournalConfig = field(default_factory=JournalConfig)
+    settle: SettleConfig = field(default_factory=SettleConfig)
+
+
+def from_mapping(raw: Mapping[str, Any]) -> Config:
+    """Return the configuration that a parsed TOML file holds; raise ConfigRefused for what it cannot mean."""
+    _refuse_unknown_keys(raw, Config, "")
+    try:
+        config = msgspec.convert(dict(raw), Config, strict=True)
+    except msgspec.ValidationError as error:
+        raise ConfigRefused(f"the configuration is refused: {error}") from error
+    check(config)
+    return config
+
+
+def check(config: Config) -> None:
+    """Raise ConfigRefused where a value lies outside its range."""
+    for name, value, low in (
+        ("budget.max_pages", config.budget.max_pages, 0),
+        ("budget.max_depth", config.budget.max_depth, 0),
+        ("budget.max_time_s", config.budget.max_time_s, 0),
+        ("budget.urls_per_seed_host", config.budget.urls_per_seed_host, 1),
+        ("budget.urls_per_found_host", config.budget.urls_per_found_host, 1),
+        ("budget.redirect_chain", config.budget.redirect_chain, 0),
+        ("politeness.min_delay_s", config.politeness.min_delay_s, 0),
+        ("politeness.factor", config.politeness.factor, 0),
+        ("politeness.per_host", config.politeness.per_host, 1),
+        ("politeness.patience_s", config.politeness.patience_s, 0),
+        ("fetch.timeout_s", config.fetch.timeout_s, 0.1),
+        ("fetch.connect_timeout_s", config.fetch.connect_timeout_s, 0.1),
+        ("fetch.first_byte_timeout_s", config.fetch.first_byte_timeout_s, 0.1),
+        ("fetch.max_body_bytes", config.fetch.max_body_bytes, 1),
+        ("fetch.max_header_bytes", config.fetch.max_header_bytes, 1_024),
+        ("fetch.max_ratio", config.fetch.max_ratio, 1),
+        ("workers.workers", config.workers.workers, 0),
+        ("workers.concurrency", config.workers.concurrency, 1),
+        ("frontier.active_hosts", config.frontier.active_hosts, 1),
+        ("frontier.window_urls", config.frontier.window_urls, 1),
+        ("journal.max_bytes", config.journal.max_bytes, 1 << 20),
+        ("journal.segment_bytes", config.journal.segment_bytes, 1 << 20),
+        ("settle.batch_s", config.settle.batch_s, 0),
+        ("settle.batch_results", config.settle.batch_results, 1),
+        ("settle.batch_bytes", config.settle.batch_bytes, 1),
+    ):
+        if not low <= value < float("inf"):
+            raise ConfigRefused(f"{name} = {value} is out of range", hint=f"give a number of {low} or more")
+    for port in config.fetch.ports:
+        if not 0 < port < 65_536:
+            raise ConfigRefused(
+                f"fetch.ports holds {port}, which is no port", hint="ports run from 1 to 65535"
+            )
+
+
+def _refuse_unknown_keys(raw: Mapping[str, Any], kind: type, prefix: str) -> None:
+    hints = get_type_hints(kind)
+    known = [f.name for f in fields(kind)]
+    for key, value in raw.items():
+        if key not in known:
+            raise ConfigRefused(f"unknown key {prefix}{key}", hint=nearest(f"{prefix}{key}"))
+        if is_dataclass(hints[key]) and isinstance(value, Mapping):
+            _refuse_unknown_keys(value, hints[key], f"{prefix}{key}.")  # type: ignore[arg-type]
+
+
+def known_keys() -> tuple[str, ...]:
+    """Return every key of the configuration, dotted: `politeness.min_delay_s`."""
+    keys: list[str] = []
+    hints = get_type_hints(Config)
+    for f in fields(Config):
+        if is_dataclass(hints[f.name]):
+            keys.extend(f"{f.name}.{inner.name}" for inner in fields(hints[f.name]))
+        else:
+            keys.append(f.name)
+    return tuple(keys)
+
+
+def nearest(key: str) -> str:
+    """Return a hint that names the known key nearest to `key`."""
+    keys = known_keys()
+    last = {k.rpartition(".")[2]: k for k in keys}
+    close = difflib.get_close_matches(key, keys, n=1, cutoff=0.6)
+    close = close or [
+        last[c] for c in difflib.get_close_matches(key.rpartition(".")[2], last, n=1, cutoff=0.5)
+    ]
+    if close:
+        return f"did you mean {close[0]}?"
+    return "`mannerly init` writes a file with every key"

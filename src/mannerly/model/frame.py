@@ -1,0 +1,35 @@
+"""A frame of the journal: one page as it was settled. Sinks make records of frames."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class PageFrame(msgspec.Struct, frozen=True, array_like=True):
+    """One page: what the coordinator knows of it, and the worker's blob, unopened.
+
+    fetched_at: UTC seconds. redirected_from: URLs that led here, oldest first. host_id and hash name the URL's row.
+    authorization: digest of the file that allows to ignore robots.txt, '' under the obedient identity.
+    """
+
+    url: str
+    key: str
+    status: int
+    fetched_at: float
+    depth: int
+    via: str
+    redirected_from: tuple[str, ...]
+    bytes: int
+    elapsed_ms: int
+    body_digest: str
+    text_digest: str
+    fingerprint: int | None
+    index: bool
+    truncated: str
+    duplicate_of: str
+    identity: str
+    authorization: str
+    crawl: str
+    host_id: int
+    hash: int
+    blob: bytes

@@ -1,0 +1,492 @@
+"""The contracts at the real seams: StateStore, HostGate, Transport, Journal, Sink.
+
+Each has one contract suite that runs on all its adapters. What a docstring does not promise is not promised.
+Adapters are known to `cli/assemble.py` alone; everybody else gets them as these protocols.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Protocol
+
+from mannerly.model.frame import PageFrame
+from mannerly.model.host import Addresses, HostRecord, Pace, QueueState, WaitCause
+from mannerly.model.origin import OriginRecord
+from mannerly.model.result import Result
+from mannerly.model.task import Task, UrlState
+from mannerly.model.verdict import Reason
+
+# ---------------------------------------------------------------------------------------------------------- journal
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Position:
+    """A place in the journal: segment number and offset in it, in bytes."""
+
+    segment: int = 1
+    offset: int = 0
+
+
+class Journal(Protocol):
+    """Append-only log of pages in segments. One writer; readers read up to a position that was committed."""
+
+    @property
+    def end(self) -> Position:
+        """Where the next frame goes."""
+        ...
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all segments kept."""
+        ...
+
+    def append(self, frames: Sequence[PageFrame]) -> list[Position]:
+        """Write the frames and flush them to the disk; return where each begins. Blocks; raises DiskFull.
+
+        After DiskFull nothing of the batch counts: the log is cut back to where it ended before.
+        """
+        ...
+
+    def cut(self, position: Position) -> None:
+        """Drop everything from `position` on: frames that no transaction knows."""
+        ...
+
+    def read(self, start: Position, end: Position, *, most: int = 1_000) -> tuple[list[PageFrame], Position]:
+        """Return up to `most` frames from `start` up to `end`, and the position after the last of them.
+
+        A frame that is damaged is skipped, counted and kept in `damaged`.
+        """
+        ...
+
+    def damaged(self) -> list[Position]:
+        """Return where damaged frames were met since the last call; their URLs are to be set waiting."""
+        ...
+
+    def drop_before(self, position: Position) -> None:
+        """Delete segments that lie wholly before `position`."""
+        ...
+
+    def close(self) -> None:
+        """Close the files."""
+        ...
+
+
+# ------------------------------------------------------------------------------------------------------------ store
+
+
+@dataclass(frozen=True, slots=True)
+class UrlId:
+    """Primary key of an admitted URL: its host's row and the keyed 64-bit hash of its key."""
+
+    host_id: int
+    hash: int
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """A candidate to insert. Scope, shape, robots (where at hand) have said yes; the insert says if it is new.
+
+    budget: most URLs stored for the host. via: the page it was found on (always an admitted URL itself). chain: URLs that redirected here, oldest
+    first. schemeless: a seed given without a scheme, to be tried over http if https fails.
+    """
+
+    host: str
+    hash: int
+    key: str
+    href: str
+    template: str
+    band: int
+    depth: int
+    budget: int
+    via: UrlId | None = None
+    chain: tuple[str, ...] = ()
+    seed: bool = False
+    schemeless: bool = False
+
+
+class Admitted(IntEnum):
+    """What became of an admission."""
+
+    NEW = 0
+    SEEN = 1
+    OVER_BUDGET = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """An admitted URL that is to be fetched, as the frontier's window holds it. `via` is the URL of that page."""
+
+    id: UrlId
+    key: str
+    href: str
+    template: int
+    band: int
+    depth: int
+    attempts: int = 0
+    uncounted: int = 0
+    respelled: int = 0
+    via: str = ""
+    chain: tuple[str, ...] = ()
+    seed: bool = False
+    schemeless: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class UrlChange:
+    """A new state of an admitted URL. `href` '' keeps the spelling. Applied only if the state table allows it."""
+
+    id: UrlId
+    state: UrlState
+    reason: Reason | None = None
+    detail: str = ""
+    due_at: float = 0.0
+    attempts: int = 0
+    uncounted: int = 0
+    respelled: int = 0
+    href: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PageRow:
+    """What the store keeps of a page: enough to recognise it and to find its frame."""
+
+    id: UrlId
+    status: int
+    fetched_at: float
+    body_digest: str
+    text_digest: str
+    fingerprint: int | None
+    etag: str
+    last_modified: str
+    frame: int  # index into Batch.frames' positions, -1 if the page has no frame
+
+
+@dataclass(frozen=True, slots=True)
+class HostChange:
+    """What is now known of a host; counters of URLs are kept by the store itself."""
+
+    name: str
+    state: QueueState
+    next_ok_at: float
+    cause: WaitCause
+    pace: Pace
+    addresses: Addresses
+    contacted_at: float
+    reason: Reason | None = None
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A candidate that was not admitted. Counted by reason with 100 samples each, not stored as a row."""
+
+    reason: Reason
+    url: str
+    evidence: str = ""
+
+
+@dataclass(slots=True)
+class Batch:
+    """All state changes of one settle batch: one transaction or nothing."""
+
+    admissions: list[Admission] = field(default_factory=list)
+    urls: list[UrlChange] = field(default_factory=list)
+    pages: list[PageRow] = field(default_factory=list)
+    positions: list[Position] = field(default_factory=list)
+    hosts: list[HostChange] = field(default_factory=list)
+    origins: list[OriginRecord] = field(default_factory=list)
+    refusals: list[Refusal] = field(default_factory=list)
+    joined_scope: list[str] = field(default_factory=list)
+    journal_end: Position | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """What a transaction did: one `Admitted` for each admission in order, and hosts that have URLs waiting now."""
+
+    admitted: list[Admitted]
+    wakened: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class CrawlRecord:
+    """The crawl: who, what from, under which secret. `secret` keys the hashes of the seen set.
+
+    configuration: JSON of what may not change on resume and of what may; unclean: the last run did not end cleanly.
+    """
+
+    id: str
+    secret: int
+    seeds: tuple[str, ...]
+    scope: str
+    configuration: str
+    joined: tuple[str, ...] = ()
+    generation: int = 0
+    unclean: bool = False
+    journal_end: Position = Position()
+    finished: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Totals of a crawl, over all its runs."""
+
+    pages: int = 0
+    waiting: int = 0
+    stored: int = 0
+    hosts: int = 0
+    settled: dict[str, int] = field(default_factory=dict)
+    refused: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class UrlRecord:
+    """Everything stored of one admitted URL, for `why` and `report`."""
+
+    id: UrlId
+    key: str
+    href: str
+    state: UrlState
+    reason: Reason | None
+    detail: str
+    depth: int
+    band: int
+    template: str
+    via: str
+    chain: tuple[str, ...]
+    due_at: float
+    attempts: int
+    status: int | None = None
+    fetched_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SinkState:
+    """How far a sink has come. `state` is the sink's own, opaque: a file's size, say."""
+
+    name: str
+    position: Position
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The next URLs of a host in order of band, templates in turn; `next_due_at` if only delayed ones are left."""
+
+    urls: list[Waiting]
+    next_due_at: float | None
+    more: bool
+
+
+class StateStore(Protocol):
+    """Durable crawl state. Every call is one transaction; calls of one store are applied in the order they were made.
+
+    May be called by one coordinator; readers open their own store read-only.
+    """
+
+    async def open_crawl(self, wanted: CrawlRecord) -> CrawlRecord:
+        """Create the crawl or return the one stored, with `unclean` told and marked running; raises ConfigRefused
+        naming both where seeds or scope differ from those stored."""
+        ...
+
+    async def close_crawl(self, *, finished: bool) -> None:
+        """Mark the end of this run as clean; `finished` if nothing is waiting or due."""
+        ...
+
+    async def commit(self, batch: Batch) -> Committed:
+        """Apply a batch durably, all or nothing. Raises DiskFull; then nothing was applied.
+
+        An admission is an insert that does nothing where the key is stored: its result is the truth. Host rows are
+        made on first sight.
+        """
+        ...
+
+    async def ensure_host(self, name: str, *, seed: bool = False) -> HostRecord:
+        """Return the host's row, made if new: any number of callers get the same row."""
+        ...
+
+    async def ready_hosts(self, *, limit: int, exclude: frozenset[str]) -> list[HostRecord]:
+        """Return hosts that have URLs waiting and are neither parked nor retired, soonest `next_ok_at` first."""
+        ...
+
+    async def revive_hosts(self) -> int:
+        """Make parked and retired hosts ready again at the start of a run; return how many."""
+        ...
+
+    async def window(self, host_id: int, *, limit: int, now: float, exclude: frozenset[int]) -> Window:
+        """Return the host's next URLs, but not those whose hash is in `exclude` (in flight or not yet settled)."""
+        ...
+
+    async def known(self, pairs: Sequence[tuple[str, int]]) -> list[bool]:
+        """Tell for each (host, hash) whether the URL was admitted."""
+        ...
+
+    async def find(self, host: str, hash_: int) -> UrlRecord | None:
+        """Return the admitted URL, or None."""
+        ...
+
+    async def host(self, name: str) -> HostRecord | None:
+        """Return the host's row, or None."""
+        ...
+
+    async def origin(self, origin: str) -> OriginRecord | None:
+        """Return what robots.txt of an origin came to, or None if it was never asked for."""
+        ...
+
+    async def counts(self) -> Counts:
+        """Return the totals."""
+        ...
+
+    async def refusals(self, reason: Reason, *, limit: int = 100) -> list[Refusal]:
+        """Return stored samples of candidates refused for `reason`."""
+        ...
+
+    async def urls(self, *, state: UrlState, limit: int = 100) -> list[UrlRecord]:
+        """Return URLs in `state`, oldest first."""
+        ...
+
+    async def hosts(self, *, limit: int = 100) -> list[HostRecord]:
+        """Return hosts, most URLs waiting first."""
+        ...
+
+    async def wait_again(self, positions: Sequence[Position]) -> int:
+        """Set the URLs whose frames begin at `positions` waiting again; return how many."""
+        ...
+
+    async def sink(self, name: str) -> SinkState | None:
+        """Return how far a sink has come, or None if it is new."""
+        ...
+
+    async def save_sink(self, state: SinkState) -> None:
+        """Store how far a sink has come."""
+        ...
+
+    async def seen_hashes(self, after: UrlId | None, *, limit: int) -> list[UrlId]:
+        """Return admitted URLs in key order after `after`, to rebuild the Bloom filter."""
+        ...
+
+    async def close(self) -> None:
+        """Close the store; calls made before are finished."""
+        ...
+
+
+# ------------------------------------------------------------------------------------------------------------- gate
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What is asked of the gate: leave for one request to `host` at `address`.
+
+    per_host, per_group: most in flight. group: key of the address group, '' for none. lease_s: after it an
+    unreturned permit frees its place, `delay_s` later. group_spacing_s: least time between two starts in the group.
+    """
+
+    host: str
+    address: str
+    group: str
+    lease_s: float
+    delay_s: float
+    per_host: int = 1
+    per_group: int = 2
+    group_spacing_s: float = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Permit:
+    """Leave for one request. Times are the gate's monotonic seconds."""
+
+    id: int
+    host: str
+    group: str
+    address: str
+    lease_until: float
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """No leave now. `until` is when to ask again (gate's monotonic seconds); `group` if the address group refused."""
+
+    until: float
+    group: str = ""
+
+
+class HostGate(Protocol):
+    """The only authority on whether a request may go to a gate key now (invariant I2).
+
+    Claim and release are atomic; any number may call at once. A host never seen is claimable at once. Losing a race
+    is a `Wait`, never an error.
+    """
+
+    async def claim(self, claim: Claim) -> Permit | Wait:
+        """Decide and reserve in one step."""
+        ...
+
+    async def release(self, permit: Permit, *, delay_s: float) -> float:
+        """Give a permit back; the call's instant ends the response. The host opens `delay_s` later: that instant is
+        returned. A permit given back twice, or after its lease ended, changes nothing but may not shorten a wait."""
+        ...
+
+    async def hold(self, host: str, *, for_s: float) -> None:
+        """Close a host for `for_s` seconds from now; never shortens a wait in force."""
+        ...
+
+    async def in_flight(self) -> int:
+        """Return how many permits are out."""
+        ...
+
+
+# -------------------------------------------------------------------------------------------------------- transport
+
+
+class Transport(Protocol):
+    """Tasks out, results back. At most once out: a task may be lost with its worker (then its result is `Unknown`)."""
+
+    async def start(self) -> None:
+        """Start what carries the tasks."""
+        ...
+
+    async def send(self, task: Task) -> None:
+        """Hand a task to a worker. Tasks of one host go to one worker while it lives."""
+        ...
+
+    async def receive(self) -> list[Result]:
+        """Wait for results; return those at hand, at least one. Every task sent gets exactly one result."""
+        ...
+
+    async def ack(self, results: Sequence[Result]) -> None:
+        """Say that results were settled durably."""
+        ...
+
+    async def stop(self) -> None:
+        """Let go of the workers; tasks still out are lost."""
+        ...
+
+
+# ------------------------------------------------------------------------------------------------------------- sink
+
+
+class Sink(Protocol):
+    """Where pages go. Called from one thread, never at once. Files exactly once, everything else at least once."""
+
+    @property
+    def name(self) -> str:
+        """Name under which the position is stored."""
+        ...
+
+    def open(self, state: str | None) -> bool:
+        """Make ready to go on from `state` (None: from the start). False: what stood there is gone, begin anew."""
+        ...
+
+    def write(self, frames: Sequence[PageFrame]) -> None:
+        """Take the frames in order. Raises DiskFull, or BrokenPipeError once nobody reads."""
+        ...
+
+    def sync(self) -> str:
+        """Make what was written durable; return the state to store with the position."""
+        ...
+
+    def close(self) -> None:
+        """Close; nothing is written after."""
+        ...
