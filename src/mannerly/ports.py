@@ -26,6 +26,7 @@ __all__ = [
     "Committed",
     "Counts",
     "CrawlRecord",
+    "Damage",
     "HostChange",
     "HostGate",
     "Journal",
@@ -56,8 +57,19 @@ class Position:
     offset: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """A stretch of the journal, from `start` up to `end`, in which no frame can be read any more."""
+
+    start: Position
+    end: Position
+
+
 class Journal(Protocol):
-    """Append-only log of pages in segments. One writer; readers read up to a position that was committed."""
+    """Append-only log of pages in segments. One writer; readers read up to a position that was committed.
+
+    `append` and `read` may run in two threads at once.
+    """
 
     @property
     def end(self) -> Position:
@@ -72,23 +84,33 @@ class Journal(Protocol):
     def append(self, frames: Sequence[PageFrame]) -> list[Position]:
         """Write the frames and flush them to the disk; return where each begins. Blocks; raises DiskFull.
 
-        After DiskFull nothing of the batch counts: the log is cut back to where it ended before.
+        After DiskFull nothing of the batch counts: the log is cut back to where it ended before. The limit told by
+        `full` does not bind here: what is in flight is always settled.
         """
         ...
 
     def cut(self, position: Position) -> None:
-        """Drop everything from `position` on: frames that no transaction knows."""
-        ...
+        """Drop everything from `position` on: frames that no transaction knows.
 
-    def read(self, start: Position, end: Position, *, most: int = 1_000) -> tuple[list[PageFrame], Position]:
-        """Return up to `most` frames from `start` up to `end`, and the position after the last of them.
-
-        A frame that is damaged is skipped, counted and kept in `damaged`.
+        A log that ends before `position` goes on in a new segment, so that no position is ever given twice.
         """
         ...
 
-    def damaged(self) -> list[Position]:
-        """Return where damaged frames were met since the last call; their URLs are to be set waiting."""
+    def full(self) -> bool:
+        """True if dispatch is to stop: the log has reached its limit, or the disk its least free space. Blocks."""
+        ...
+
+    def read(self, start: Position, end: Position, *, most: int = 1_000) -> tuple[list[PageFrame], Position]:
+        """Return up to `most` frames from `start` up to `end`, and the position to go on from. Blocks.
+
+        Fewer are returned where they hold many bytes; done is when the position is `end`. Never raises for what
+        stands in the files, save StateDamaged for a segment of a newer format: damaged frames are skipped and kept
+        in `damaged`. Segments before the oldest one kept are passed over: they were dropped.
+        """
+        ...
+
+    def damaged(self) -> list[Damage]:
+        """Return what could not be read since the last call; `StateStore.wait_again` sets those URLs waiting."""
         ...
 
     def drop_before(self, position: Position) -> None:
@@ -115,7 +137,7 @@ class PageRow:
     fingerprint: int | None
     etag: str
     last_modified: str
-    frame: int  # index into Batch.frames' positions, -1 if the page has no frame
+    frame: int  # index into Batch.positions, -1 if the page has no frame
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +199,11 @@ class CrawlRecord:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Totals of a crawl, over all its runs."""
+    """Totals of a crawl, over all its runs.
+
+    waiting: not settled, delayed ones too. settled: by `fetched`, `redirected` or the reason. refused: candidates that
+    were not admitted, by reason; one refused on two pages counts twice.
+    """
 
     pages: int = 0
     waiting: int = 0
@@ -254,7 +280,10 @@ class StateStore(Protocol):
         ...
 
     async def ready_hosts(self, *, limit: int, exclude: frozenset[str]) -> list[HostRecord]:
-        """Return hosts that have URLs waiting and are neither parked nor retired, soonest `next_ok_at` first."""
+        """Return hosts that have URLs waiting and are neither parked nor retired, soonest first.
+
+        Soonest counts from `next_ok_at`, or from the first due time where only delayed URLs are left.
+        """
         ...
 
     async def revive_hosts(self) -> int:
@@ -290,15 +319,15 @@ class StateStore(Protocol):
         ...
 
     async def urls(self, *, state: UrlState, limit: int = 100) -> list[UrlRecord]:
-        """Return URLs in `state`, oldest first."""
+        """Return URLs in `state`: settled ones oldest first, others host by host."""
         ...
 
     async def hosts(self, *, limit: int = 100) -> list[HostRecord]:
         """Return hosts, most URLs waiting first."""
         ...
 
-    async def wait_again(self, positions: Sequence[Position]) -> int:
-        """Set the URLs whose frames begin at `positions` waiting again; return how many."""
+    async def wait_again(self, damage: Sequence[Damage]) -> int:
+        """Set the URLs whose frames begin in one of the stretches waiting again; return how many. Repeatable."""
         ...
 
     async def sink(self, name: str) -> SinkState | None:
@@ -310,7 +339,7 @@ class StateStore(Protocol):
         ...
 
     async def seen_hashes(self, after: UrlId | None, *, limit: int) -> list[UrlId]:
-        """Return admitted URLs in key order after `after`, to rebuild the Bloom filter."""
+        """Return admitted URLs after `after` in the order of the table, to rebuild the Bloom filter."""
         ...
 
     async def close(self) -> None:
