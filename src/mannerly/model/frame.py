@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import builtins
+
 import msgspec
 
 
@@ -32,4 +34,4 @@ class PageFrame(msgspec.Struct, frozen=True, array_like=True):
     crawl: str
     host_id: int
     hash: int
-    blob: bytes
+    blob: builtins.bytes  # `bytes` is a field above
