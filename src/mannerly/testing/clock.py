@@ -28,7 +28,9 @@ class ManualClock:
     def advance(self, seconds: float) -> None:
         """Let `seconds` pass on both readings. Raises ValueError when they are negative: time does not go back."""
         if seconds < 0:
-            raise ValueError(f"time cannot pass backwards: {seconds} s (to set the wall clock back, use step)")
+            raise ValueError(
+                f"time cannot pass backwards: {seconds} s (to set the wall clock back, use step)"
+            )
         with self._lock:
             self._now += seconds
             self._monotonic += seconds
