@@ -1,4 +1,4 @@
-"""Paths and patterns of robots.txt in one canonical spelling (RFC 9309, 2.2.2 and 2.2.3).
+"""Paths and patterns of robots.txt in one canonical spelling, and patterns with wildcards (RFC 9309, 2.2.2, 2.2.3).
 
 Both sides are brought to the same form, so that comparing octets is comparing meaning.
 """
@@ -6,6 +6,8 @@ Both sides are brought to the same form, so that comparing octets is comparing m
 from __future__ import annotations
 
 import re
+from operator import add
+from typing import NamedTuple
 
 _UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 
@@ -63,3 +65,68 @@ _SPELLING = _spellings()
 
 def _respell(match: re.Match[str]) -> str:
     return _SPELLING[match[0]]
+
+
+GRAM = 4
+_STEPS_PER_SEGMENT = 1_000
+
+
+class Wildcard(NamedTuple):
+    """A rule with `*`, cut at them: prefix, segments in order, and what the path must end with (None: anything)."""
+
+    pattern: str
+    allow: bool
+    prefix: str
+    segments: tuple[str, ...]
+    tail: str | None
+    grams: frozenset[str]
+    octets: int
+    steps_per_octet: int
+
+    def steps(self, path: str) -> int:
+        """Return what `matches` may cost at worst, in tenths of a nanosecond (measured, CPython 3.11).
+
+        Each segment is looked for from where the last one ended, so places are tried once, whatever the rule.
+        """
+        places = max(0, len(path) - self.octets) + 1
+        return self.steps_per_octet * places + _STEPS_PER_SEGMENT * len(self.segments)
+
+    def matches(self, path: str) -> bool:
+        """Find each segment at its first place after the one before: with `*` alone no later place can do better."""
+        end = len(path)
+        if self.tail is not None:
+            if not path.endswith(self.tail):
+                return False
+            end -= len(self.tail)
+        at = len(self.prefix)
+        for segment in self.segments:
+            found = path.find(segment, at, end)
+            if found < 0:
+                return False
+            at = found + len(segment)
+        return at <= end
+
+
+def wildcard_of(pattern: str, *, allow: bool) -> Wildcard:
+    """Cut a canonical pattern that `is_wildcard` at its stars."""
+    anchored = pattern.endswith("$")
+    prefix, *rest = pattern.removesuffix("$").split("*")
+    tail = rest.pop() if anchored else None
+    segments = tuple(filter(None, rest))
+    longest = max(map(len, segments), default=0)
+    # One octet is found by memchr; of a longer segment str.find may compare all octets at each place.
+    steps_per_octet = 2 if longest <= 1 else 35 + 4 * longest
+    grams = frozenset([segment[-GRAM:] for segment in segments])
+    octets = len(prefix) + sum(map(len, segments)) + len(tail or "")
+    return Wildcard(pattern, allow, prefix, segments, tail, grams, octets, steps_per_octet)
+
+
+def grams_of(path: str, lengths: frozenset[int]) -> set[str]:
+    """Return all runs of these lengths (up to `GRAM`) in the path: a rule whose grams are not all there cannot match."""
+    runs = list(path)
+    grams = set(runs) if 1 in lengths else set[str]()
+    for length in range(2, GRAM + 1):
+        runs = list(map(add, runs, path[length - 1 :]))
+        if length in lengths:
+            grams.update(runs)
+    return grams
