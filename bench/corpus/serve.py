@@ -1,7 +1,7 @@
 """Serve the corpus that `setup.py` unpacked: nginx on a free loopback port, one virtual host a site.
 
-    python bench/corpus/serve.py --dir DIR [--log FILE]     prints JSON: port, sites, seeds; runs on as a daemon
-    python bench/corpus/serve.py --dir DIR --stop
+    python -m bench.corpus.serve --dir DIR [--log FILE]     prints JSON: port, sites, seeds; runs on as a daemon
+    python -m bench.corpus.serve --dir DIR --stop
 
 `rust.test` and any name below it (`h0001.rust.test`) serve the same folder, so one corpus gives as many hosts
 as a measurement wants. Directories have no listing; robots.txt is 404 on every host. The access log, if asked
@@ -37,9 +37,10 @@ http {{
   tcp_nopush on;
   tcp_nodelay on;
   server_tokens off;
+  log_not_found off;
   keepalive_timeout 75s;
   keepalive_requests 100000;
-  open_file_cache max=20000 inactive=60s;
+  open_file_cache max=1000 inactive=20s;
   client_body_temp_path {run}/body;
   proxy_temp_path {run}/proxy;
   fastcgi_temp_path {run}/fastcgi;
@@ -143,7 +144,7 @@ def stop(corpus: Path) -> int:
 def start(corpus: Path, *, address: str, port: int, log: Path | None, foreground: bool) -> int:
     index = corpus / "sites.json"
     if not index.exists():
-        print(f"no corpus at {corpus}\nhint: python bench/corpus/setup.py --dir {corpus}", file=sys.stderr)
+        print(f"no corpus at {corpus}\nhint: python -m bench.corpus.setup --dir {corpus}", file=sys.stderr)
         return 1
     if (pid := running_pid(corpus)) is not None:
         print(
@@ -192,9 +193,7 @@ def main() -> int:
     if options.stop:
         return stop(corpus)
     log = options.log.resolve() if options.log else None
-    return start(
-        corpus, address=options.address, port=options.port, log=log, foreground=options.foreground
-    )
+    return start(corpus, address=options.address, port=options.port, log=log, foreground=options.foreground)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Unpack real documentation sites from Debian's documentation packages.
 
-    python bench/corpus/setup.py --dir DIR [--sites python,rust]
+    python -m bench.corpus.setup --dir DIR [--sites python,rust]
 
 Packages are fetched with `apt-get download` and unpacked under DIR/<site>; nothing is installed and nothing
 outside DIR is written. Symbolic links that leave the site's own tree are dropped: they would point into this

@@ -376,10 +376,10 @@ def test_the_demo_prints_where_it_is_and_what_it_sees() -> None:
     assert demo.stdout is not None
     with demo.stdout as out:
         first = out.readline()
-        assert first.startswith("serving 12 pages at http://h0.demo.test:")
+        assert first.startswith("serving 12 pages at http://h0.test:")
         port = int(first.split(":")[2].split("/")[0])
         used = http.client.HTTPConnection("127.0.0.1", port)
-        used.request("GET", "/", headers={"Host": "h0.demo.test"})
+        used.request("GET", "/", headers={"Host": "h0.test"})
         assert used.getresponse().status == 200
         used.close()
         lines: list[str] = []
@@ -388,4 +388,4 @@ def test_the_demo_prints_where_it_is_and_what_it_sees() -> None:
             lines.append(out.readline())
         demo.send_signal(signal.SIGINT)
         assert demo.wait(10) == 0
-    assert lines[-1] == "200 GET h0.demo.test'/'\n"
+    assert lines[-1] == "200 GET h0.test'/'\n"

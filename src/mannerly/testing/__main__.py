@@ -13,8 +13,8 @@ from mannerly.testing.site import Site
 def serve_demo(*, port: int, pages: int) -> None:
     """Serve one generated host and say how to crawl it; then print each request as it ends."""
     with Site(port=port) as site:
-        site.grow(hosts=1, pages=pages, domain="demo.test")
-        host = "h0.demo.test"
+        site.grow(hosts=1, pages=pages)
+        host = "h0.test"
         site.robots(host, "User-agent: *\nDisallow: /part-0/page-7.html\n")
         arguments = [site.url(host), *site.resolve_args(), "--delay", "0.1", "-o", "pages.jsonl"]
         print(f"serving {pages} pages at {site.url(host)}; Ctrl-C ends it. Try, in another terminal:\n")

@@ -167,14 +167,13 @@ class Site:
         words: int = 80,
         seed: int = 1,
         delay_s: float = 0.0,
-        domain: str = "test",
     ) -> list[str]:
-        """Serve a generated web of `pages` pages on `h0.DOMAIN`, `h1.DOMAIN`, ...; returns the hosts' seed URLs.
+        """Serve a generated web of `pages` pages on `h0.test`, `h1.test`, ...; returns the hosts' seed URLs.
 
         The same arguments give the same web. Every page of a host can be reached from its seed by links of the
         host; `foreign_links` a page lead to other hosts. Each answer takes `delay_s`. `urls()` lists all pages.
         """
-        names = [f"h{number}.{domain}" for number in range(hosts)]
+        names = [f"h{number}.test" for number in range(hosts)]
         for page in generate(
             hosts=names,
             pages=pages,
@@ -203,7 +202,7 @@ class Site:
         return f"http://{host}:{self.port}{path}"
 
     def urls(self, host: str | None = None) -> set[str]:
-        """URLs of all that is served with status 200 (routes and robots.txt left out), of `host` or of all."""
+        """URLs served with status 200, of `host` or of all; without robots.txt and what handlers answer."""
         return {
             self.url(name, path)
             for (name, path), reply in list(self._replies.items())
