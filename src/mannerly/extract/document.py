@@ -1,0 +1,110 @@
+"""The parsed page: a small class over the HTML library (turbohtml), which stands behind it alone.
+
+turbohtml follows the WHATWG tree construction, so mangled markup gives the tree a browser builds; no input makes it
+raise, and depth costs it nothing. What the other modules use of a node is `Element`: its `tag`, `attr(name)`, `text`,
+`html`, `parent`, `ancestors`, `select`, `select_one`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+import turbohtml
+from turbohtml import Element, SelectorSyntaxError
+
+from mannerly.model.errors import SelectorInvalid
+
+__all__ = ["MAX_TAGS", "Document", "Element", "check_css", "own_name"]
+
+MAX_TAGS: Final = 1_000_000
+"""A page is cut at this many `<`: 10 MiB of `<b><p>` would build a tree of 900 MB."""
+
+_SELF_CLOSED: Final = re.compile(
+    r"<(script|style|title|textarea|iframe|noscript|noframes|xmp)\b([^<>]*)/>", re.IGNORECASE
+)
+
+
+class Document:
+    """One parsed page. Not shared between threads; `main` and `drop` change the tree, all else reads it."""
+
+    __slots__ = ("_tree", "truncated")
+
+    def __init__(self, markup: str, *, xhtml: bool = False) -> None:
+        """Parse `markup`, cut at MAX_TAGS. Never raises.
+
+        `xhtml` is set for pages served as XHTML: there `<script/>` is a whole element, which an HTML parser would take
+        as the begin of one that swallows the page.
+        """
+        cut = _tag_limit(markup)
+        self.truncated: bool = cut is not None
+        if cut is not None:
+            markup = markup[:cut]
+        if xhtml and "/>" in markup:
+            markup = _SELF_CLOSED.sub(r"<\1\2></\1>", markup)
+        self._tree = turbohtml.parse(markup, positions=False)
+
+    def select(self, css: str) -> list[Element]:
+        """Return all elements that match `css`, in document order; raise SelectorInvalid if it is no CSS selector."""
+        try:
+            return self._tree.select(css)
+        except SelectorSyntaxError as error:
+            raise SelectorInvalid(str(error)) from error
+
+    def select_one(self, css: str) -> Element | None:
+        """Return the first element that matches `css`; raise SelectorInvalid if it is no CSS selector."""
+        try:
+            return self._tree.select_one(css)
+        except SelectorSyntaxError as error:
+            raise SelectorInvalid(str(error)) from error
+
+    def xpath(self, expression: str) -> list[str | Element]:
+        """Return what an XPath 1.0 expression selects; a number, truth value or string comes as the one string."""
+        try:
+            found = self._tree.xpath(expression)
+        except ValueError as error:
+            raise SelectorInvalid(f"no XPath expression: {expression}: {error}") from error
+        if isinstance(found, list):
+            return [item if isinstance(item, (str, Element)) else item.text for item in found]
+        if isinstance(found, bool):
+            return ["true" if found else "false"]
+        return [f"{found:g}" if isinstance(found, float) else found]
+
+    @property
+    def body(self) -> Element | None:
+        """The body; a frameset page has none, then the root."""
+        return self._tree.select_one("body") or self._tree.root
+
+    def drop(self, css: str) -> None:
+        """Take every element that matches `css` out of the tree, with all it holds."""
+        self._tree.remove(css)
+
+    def text_runs(self, root: Element, inline: str) -> Iterator[str]:
+        """Yield the text under `root`, stripped, one run for each stretch between two tags that are not `inline`.
+
+        Changes the tree: the inline elements are unwrapped, so that `H<sub>2</sub>O` is one run.
+        """
+        root.strip_tags(inline)
+        root.normalize()
+        return root.stripped_strings
+
+
+def check_css(css: str) -> None:
+    """Raise SelectorInvalid unless `css` is a selector list that `Document.select` takes."""
+    _EMPTY.select_one(css)
+
+
+def own_name(element: Element) -> bool:
+    """Tell whether the element is one of HTML's own: an SVG drawing has titles and links too."""
+    return element.namespace is turbohtml.Namespace.HTML
+
+
+def _tag_limit(markup: str) -> int | None:
+    """Return where `markup` has to be cut, None if it need not be."""
+    if len(markup) <= MAX_TAGS or markup.count("<") <= MAX_TAGS:
+        return None
+    return len(markup) - len(markup.split("<", MAX_TAGS)[-1]) - 1
+
+
+_EMPTY: Final = Document("")
