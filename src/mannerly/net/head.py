@@ -1,0 +1,69 @@
+"""The head of a response, line by line as libcurl hands it over. Pure.
+
+libcurl has unfolded the lines and checked that they look like HTTP. Interim responses (RFC 9110, 15.2) bring blocks of
+their own: only the last block counts. Lines after the final block are trailers: counted, not kept.
+"""
+
+from __future__ import annotations
+
+# Fields that hold URLs, where servers put raw UTF-8 (see `_url_text`).
+_URL_FIELDS = frozenset({"location", "refresh", "link", "content-location"})
+
+
+class Head:
+    """Collects one response head, at most `limit_bytes` over all blocks."""
+
+    __slots__ = ("_limit_bytes", "_open", "complete", "fields", "seen_bytes", "status", "version")
+
+    def __init__(self, limit_bytes: int) -> None:
+        self.status = 0
+        self.version = ""
+        self.fields: list[tuple[str, str]] = []
+        self.complete = False
+        self.seen_bytes = 0
+        self._limit_bytes = limit_bytes
+        self._open = False
+
+    def take(self, line: bytes) -> bool:
+        """Take the next line with its line end; return False if the limit is passed."""
+        self.seen_bytes += len(line)
+        if self.seen_bytes > self._limit_bytes:
+            return False
+        if self.complete:
+            return True
+        if not self._open:
+            self._start(line)
+        elif line in (b"\r\n", b"\n"):
+            self._open = False
+            self.complete = self.status >= 200
+        else:
+            self._field(line)
+        return True
+
+    def _start(self, line: bytes) -> None:
+        version, _, rest = line.partition(b" ")
+        code = rest.lstrip()[:3]
+        self._open = True
+        self.version = version.removeprefix(b"HTTP/").decode("latin-1")
+        self.status = int(code) if code.isdigit() else 0
+        self.fields = []
+
+    def _field(self, line: bytes) -> None:
+        raw_name, colon, raw = line.partition(b":")
+        if not colon:
+            return
+        name = raw_name.decode("latin-1").strip().lower()
+        value = raw.strip(b" \t\r\n")
+        self.fields.append((name, _url_text(value) if name in _URL_FIELDS else value.decode("latin-1")))
+
+    def values(self, name: str) -> list[str]:
+        """Return every value of the field `name` (in lower case), in order."""
+        return [value for field, value in self.fields if field == name]
+
+
+def _url_text(value: bytes) -> str:
+    """Read a value that holds a URL: bytes beyond ASCII are UTF-8, as browsers take them; others are escaped."""
+    try:
+        return value.decode("utf-8")
+    except UnicodeDecodeError:
+        return "".join(chr(byte) if byte < 0x80 else f"%{byte:02X}" for byte in value)
