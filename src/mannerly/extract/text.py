@@ -36,7 +36,7 @@ MIN_RUNNING: Final = 500
 """Characters of running text below which the page is kept whole: too few to judge by."""
 
 SHARE: Final = 0.7
-"""Share of the running text that the block must hold. Between 0.6 and 0.7 the score on held-out articles is flat; a
+"""Share of the running text that the block must hold. Between 0.6 and 0.7 the score on the pages it was chosen on is flat; a
 smaller share loses sections of reference pages."""
 
 MAX_WEIGHED_CHARS: Final = 16 << 20
