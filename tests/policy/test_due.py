@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,6 +12,7 @@ KEYS = st.sampled_from("abcdef")
 INSTANTS = st.integers(0, 9).map(float)
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.one_of(

@@ -11,7 +11,7 @@ No step looks at all hosts: each is O(log n) amortised for n active hosts, whate
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Generic, Protocol, TypeVar
 
@@ -105,18 +105,14 @@ class HostQueue(Generic[U, P]):
         self.prerequisites: deque[P] = deque()
         self.in_flight: set[int] = set()
         self.unsettled: set[int] = set()
-        self._window: dict[int, OrderedDict[int, deque[U]]] = {}
+        # lists, not deques: a window holds few hundred URLs, most templates one or two, and a deque takes 0.7 KB
+        self._window: dict[int, OrderedDict[int, list[U]]] = {}
         self._size = 0
 
     @property
     def name(self) -> str:
         """Host name, the gate key."""
         return self.record.name
-
-    @property
-    def id(self) -> int:
-        """Row of the host in the store."""
-        return self.record.id
 
     def __len__(self) -> int:
         return self._size
@@ -132,13 +128,13 @@ class HostQueue(Generic[U, P]):
         """Put URLs behind those of their band and template. If the host is ready, `Frontier.ready` is called next."""
         for url in urls:
             rotation = self._window.setdefault(url.band, OrderedDict())
-            rotation.setdefault(url.template, deque()).append(url)
+            rotation.setdefault(url.template, []).append(url)
             self._size += 1
 
     def put_back(self, url: U) -> None:
         """Undo `take`: `url` is the next of its band again. If the host is ready, `Frontier.ready` is called next."""
         rotation = self._window.setdefault(url.band, OrderedDict())
-        rotation.setdefault(url.template, deque()).appendleft(url)
+        rotation.setdefault(url.template, []).insert(0, url)
         rotation.move_to_end(url.template, last=False)
         self._size += 1
 
@@ -153,7 +149,7 @@ class HostQueue(Generic[U, P]):
         if not rotation:
             raise LookupError(f"band {band} of {self.name} is empty")
         template, urls = next(iter(rotation.items()))
-        url = urls.popleft()
+        url = urls.pop(0)
         self._size -= 1
         if urls:
             rotation.move_to_end(template)
@@ -162,6 +158,12 @@ class HostQueue(Generic[U, P]):
         if not rotation:
             del self._window[band]
         return url
+
+    def waiting(self) -> Iterator[U]:
+        """Yield what the window holds, band by band: O(n)."""
+        for rotation in self._window.values():
+            for urls in rotation.values():
+                yield from urls
 
     def clear(self) -> None:
         """Forget the window: its URLs are in the store, or are no longer wanted."""
@@ -224,13 +226,8 @@ class Frontier(Generic[U, P]):
         self._other: DueQueue[str] = DueQueue()
         self._furthest: DueQueue[str] = DueQueue()  # by -until: who leaves first
 
-    # ------------------------------------------------------------------------------------------- the active set
-
     def __len__(self) -> int:
         return len(self._hosts)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._hosts
 
     def __repr__(self) -> str:
         states = ", ".join(f"{n} {state.name.lower()}" for state, n in self._counts.items() if n)
@@ -240,10 +237,6 @@ class Frontier(Generic[U, P]):
     def full(self) -> bool:
         """True if one must leave before another is added."""
         return len(self._hosts) >= self._most
-
-    def names(self) -> frozenset[str]:
-        """Return the names of all active hosts: O(n)."""
-        return frozenset(self._hosts)
 
     def hosts(self) -> list[HostQueue[U, P]]:
         """Return all active hosts: O(n)."""
@@ -294,8 +287,6 @@ class Frontier(Generic[U, P]):
             self._furthest.set(name, negated)
         return found
 
-    # ---------------------------------------------------------------------------------------------------- states
-
     def ready(self, host: HostQueue[U, P]) -> None:
         """Let a host be drawn; of a ready one, stand in line for bands that it has got URLs in since."""
         self._move(host, QueueState.READY)
@@ -342,8 +333,6 @@ class Frontier(Generic[U, P]):
         host = next(iter(waiting.values()))
         self.ready(host)
         return host
-
-    # ----------------------------------------------------------------------------------------------------- order
 
     def next_host(self, draw: Callable[[], float]) -> tuple[HostQueue[U, P], int] | None:
         """Return the host whose turn it is and the band that was drawn, or None if no ready host has anything.
