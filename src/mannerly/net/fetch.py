@@ -35,7 +35,10 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 _TOO_LARGE = 100  # CURLE_TOO_LARGE, which pycurl gives no name: libcurl's own bounds on one header line and their number
 _PROXY = 97  # CURLE_PROXY
 
-_X509_EXPIRED = (9, 10)  # X509_V_ERR_CERT_NOT_YET_VALID, X509_V_ERR_CERT_HAS_EXPIRED (openssl/x509_vfy.h)
+# From openssl/x509_vfy.h. OpenSSL has no complaint (0) or none that it tells (1, measured with libcurl 8.23) when it is
+# libcurl that does not find the name in a good certificate.
+_X509_NAME = (0, 1, 62, 64)  # OK, UNSPECIFIED, HOSTNAME_MISMATCH, IP_ADDRESS_MISMATCH
+_X509_EXPIRED = (9, 10)  # X509_V_ERR_CERT_NOT_YET_VALID, X509_V_ERR_CERT_HAS_EXPIRED
 
 _BEFORE_THE_REQUEST = {
     pycurl.E_URL_MALFORMAT: FetchFailure.INVALID_HOST,
@@ -263,6 +266,6 @@ def _failure_before(handle: Handle, request: Request, code: int) -> FetchFailure
 
 def _certificate_failure(curl: pycurl.Curl) -> FetchFailure:
     verdict = curl.getinfo(pycurl.SSL_VERIFYRESULT)
-    if verdict == 0:  # the chain is good, so it is the name
+    if verdict in _X509_NAME:
         return FetchFailure.TLS_NAME
     return FetchFailure.TLS_EXPIRED if verdict in _X509_EXPIRED else FetchFailure.TLS_UNTRUSTED
