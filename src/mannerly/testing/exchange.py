@@ -14,7 +14,7 @@ import struct
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from http import HTTPStatus
+from http.client import responses
 from typing import cast
 
 from mannerly.testing.record import Headers, Record, Seen
@@ -96,10 +96,7 @@ class Reply:
 
 def head_of(reply: Reply, body_bytes: int) -> bytes:
     """Status line and headers of `reply`."""
-    reason = reply.reason
-    if reason is None:
-        known = HTTPStatus._value2member_map_.get(reply.status)
-        reason = known.phrase if isinstance(known, HTTPStatus) else ""
+    reason = responses.get(reply.status, "") if reply.reason is None else reply.reason
     given = {name.lower() for name, _ in reply.headers}
     lines = [f"HTTP/1.1 {reply.status} {reason}"]
     if reply.content_type is not None and "content-type" not in given and reply.status not in BODILESS:
