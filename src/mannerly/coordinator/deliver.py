@@ -11,7 +11,8 @@ everything else is told twice.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from types import TracebackType
@@ -42,19 +43,27 @@ class _Feed:
     saved: Position = field(default_factory=Position)
     sync_at: float = 0.0  # the event loop's time
     gone: bool = False  # its reader went away
-    failure: BaseException | None = (
-        None  # a write that went wrong is never tried again: part of it may be out
-    )
+    failure: BaseException | None = None  # what went wrong is never tried again: part of it may be done
     news: asyncio.Event = field(default_factory=asyncio.Event)
 
     def write(self, frames: Sequence[PageFrame], after: Position) -> None:
-        """Write in the sink's lane. `read` is moved there as well: a caller that is cancelled changes nothing."""
-        try:
+        """Write, in the sink's lane. `read` is moved there as well: a caller that is cancelled changes nothing."""
+        with self._failing():
             self.sink.write(frames)
+        self.read = after
+
+    def sync(self) -> str:
+        """Sync, in the sink's lane. After a failed fsync a second one may claim success for bytes that are lost."""
+        with self._failing():
+            return self.sink.sync()
+
+    @contextmanager
+    def _failing(self) -> Iterator[None]:
+        try:
+            yield
         except BaseException as error:
             self.failure = error
             raise
-        self.read = after
 
 
 class Delivery:
@@ -85,6 +94,8 @@ class Delivery:
         self._journal_lane = Lane("journal")
         self._committed = committed or Position()
         self._kept_from = Position()
+        self._running: asyncio.Event | None = None
+        self._ending = False
         self.waiting_again = 0
         """URLs set waiting again because their frames were damaged."""
 
@@ -117,26 +128,40 @@ class Delivery:
         """Tell that all frames before `position` stand in a committed transaction. Called on the event loop."""
         if position > self._committed:
             self._committed = position
-            for feed in self._feeds:
-                feed.news.set()
+            self._wake()
 
     async def run(self) -> None:
-        """Deliver until cancelled, or until no sink has a reader. Raises what a sink raises (DiskFull), bare."""
-        await self._serve_all(ending=False)
+        """Deliver until cancelled, until `drain` is done, or until no sink has a reader. Raises what a sink raises
+        (DiskFull), bare."""
+        self._running = asyncio.Event()
+        try:
+            await self._serve_all()
+        finally:
+            self._running.set()
 
     async def drain(self) -> None:
-        """Deliver the rest, once `run` has ended: return when every sink has all that was committed, durable and
-        saved. Raises what a sink raises. A reader that has stopped reading holds it up: cancel it to end without.
-        """
-        await self._serve_all(ending=True)
+        """Deliver the rest: return when every sink has all that was committed, durable and saved.
 
-    async def _serve_all(self, *, ending: bool) -> None:
+        `run` may be on, then it ends; or it was cancelled, then the rest is done here. Raises what a sink raises. A
+        reader that has stopped reading holds it up: cancel it to end without.
+        """
+        self._ending = True
+        self._wake()
+        if self._running is not None:
+            await self._running.wait()
+        await self._serve_all()
+
+    def _wake(self) -> None:
+        for feed in self._feeds:
+            feed.news.set()
+
+    async def _serve_all(self) -> None:
         failure: Exception | None = None
         try:
             async with asyncio.TaskGroup() as group:
                 for feed in self._feeds:
                     if not feed.gone:
-                        group.create_task(self._serve(feed, ending=ending), name=f"deliver {feed.sink.name}")
+                        group.create_task(self._serve(feed), name=f"deliver {feed.sink.name}")
         except ExceptionGroup as failed:
             if len(failed.exceptions) != 1:
                 raise
@@ -154,27 +179,27 @@ class Delivery:
         await self._save(feed)
         feed.sync_at = 0.0  # the first page is not to wait
 
-    async def _serve(self, feed: _Feed, *, ending: bool) -> None:
+    async def _serve(self, feed: _Feed) -> None:
         try:
             await feed.lane.call(_nothing)  # a call whose caller was cancelled may still be on
-            while await self._step(feed, ending=ending):
+            while await self._step(feed):
                 pass
         except BrokenPipeError:
             feed.gone = True
             self._reader_gone(feed.sink.name)
 
-    async def _step(self, feed: _Feed, *, ending: bool) -> bool:
+    async def _step(self, feed: _Feed) -> bool:
         """Do the next thing there is to do for the sink; False once it has all and no more will come."""
         if feed.failure is not None:
             raise feed.failure
         feed.news.clear()
         behind, unsaved = feed.read < self._committed, feed.saved < feed.read
         due = asyncio.get_running_loop().time() >= feed.sync_at
-        if unsaved and (due or (ending and not behind)):
+        if unsaved and (due or (self._ending and not behind)):
             await self._save(feed)
         elif behind:
             await self._pump(feed)
-        elif ending:
+        elif self._ending:
             return False
         else:
             await _until(feed.news, feed.sync_at if unsaved else None)
@@ -201,7 +226,7 @@ class Delivery:
     async def _save(self, feed: _Feed) -> None:
         """Make what was written durable, then store how far the sink has come."""
         position = feed.read
-        state = await feed.lane.call(feed.sink.sync)
+        state = await feed.lane.call(feed.sync)
         await self._store.save_sink(SinkState(feed.sink.name, position, state))
         feed.saved = position
         feed.sync_at = asyncio.get_running_loop().time() + SYNC_S

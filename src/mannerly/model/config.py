@@ -30,10 +30,10 @@ class ScopeConfig:
 
 @dataclass(frozen=True, slots=True)
 class BudgetConfig:
-    """Most of this and that. 0 means no limit where a limit is optional."""
+    """Most of this and that. max_pages, max_time_s: 0 means no limit; max_depth: -1, for 0 is the seeds alone."""
 
     max_pages: int = 0
-    max_depth: int = 0
+    max_depth: int = -1
     max_time_s: float = 0.0
     # a seed's host may be large on purpose, a host found on the way is not what the user asked for
     urls_per_seed_host: int = 1_000_000
@@ -69,6 +69,8 @@ class FetchConfig:
     proxy: str = ""
     ports: tuple[int, ...] = ()
     resolve: tuple[str, ...] = ()
+    # host:port each; empty for the system's own
+    nameservers: tuple[str, ...] = ()
     allow_private_addresses: bool = False
 
 
@@ -114,7 +116,7 @@ class FrontierConfig:
 
     active_hosts: int = 10_000
     window_urls: int = 256
-    seen_cache_keys: int = 1_000_000
+    seen_cache_keys: int = 200_000
     ruleset_cache_bytes: int = 64 << 20
 
 
@@ -171,7 +173,7 @@ def check(config: Config) -> None:
     """Raise ConfigRefused where a value lies outside its range."""
     for name, value, low in (
         ("budget.max_pages", config.budget.max_pages, 0),
-        ("budget.max_depth", config.budget.max_depth, 0),
+        ("budget.max_depth", config.budget.max_depth, -1),
         ("budget.max_time_s", config.budget.max_time_s, 0),
         ("budget.urls_per_seed_host", config.budget.urls_per_seed_host, 1),
         ("budget.urls_per_found_host", config.budget.urls_per_found_host, 1),
@@ -212,7 +214,7 @@ def _refuse_unknown_keys(raw: Mapping[str, Any], kind: type, prefix: str) -> Non
         if key not in known:
             raise ConfigRefused(f"unknown key {prefix}{key}", hint=nearest(f"{prefix}{key}"))
         if is_dataclass(hints[key]) and isinstance(value, Mapping):
-            _refuse_unknown_keys(value, hints[key], f"{prefix}{key}.")  # type: ignore[arg-type]
+            _refuse_unknown_keys(value, hints[key], f"{prefix}{key}.")
 
 
 def known_keys() -> tuple[str, ...]:

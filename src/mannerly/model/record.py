@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -100,8 +101,13 @@ def record_of(frame: PageFrame) -> PageRecord:
 
 def rfc3339(instant_at: float) -> str:
     """Return UTC seconds as `2026-01-31T23:59:59.125Z`; milliseconds are cut, not rounded up into the future."""
-    moment = datetime.fromtimestamp(instant_at, UTC).replace(tzinfo=None)
-    return f"{moment.isoformat(timespec='milliseconds')}Z"
+    whole_s, rest = divmod(round(instant_at * 1_000_000), 1_000_000)
+    return f"{_second(whole_s)}.{rest // 1_000:03}Z"
+
+
+@lru_cache(maxsize=64)  # pages come many a second
+def _second(whole_s: int) -> str:
+    return datetime.fromtimestamp(whole_s, UTC).replace(tzinfo=None).isoformat()
 
 
 _encoder = msgspec.json.Encoder()
@@ -111,15 +117,20 @@ _encoder = msgspec.json.Encoder()
 _SPECIAL: Final = re.compile(
     rb"\x7f|\xc2[\x80-\x9f]|\xd8\x9c|\xe2(?:\x80[\x8e\x8f\xa8-\xae]|\x81[\xa6-\xa9])"
 )
-# What begins one of them, for a quick no: the pattern above takes 10 us a KB, and curly quotes are everywhere.
-_LEADS: Final = (b"\x7f", b"\xc2", b"\xd8\x9c", b"\xe2\x81")
+# The pattern above takes 10 us a KB; these say no at once, and curly quotes (U+2018-D) are everywhere.
 _GENERAL_PUNCTUATION: Final = re.compile(rb"\xe2\x80[\x8e\x8f\xa8-\xae]")
 
 
 def record_json(record: PageRecord) -> bytes:
     """Return the record as JSON on one line, without the line end; safe to print on a terminal."""
     line = _encoder.encode(record)
-    if any(lead in line for lead in _LEADS) or _GENERAL_PUNCTUATION.search(line):
+    if (
+        b"\x7f" in line
+        or b"\xc2" in line
+        or b"\xd8\x9c" in line
+        or b"\xe2\x81" in line
+        or _GENERAL_PUNCTUATION.search(line)
+    ):
         return _SPECIAL.sub(_escaped, line)
     return line
 

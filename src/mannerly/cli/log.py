@@ -1,0 +1,37 @@
+"""Events -> log lines: a dictionary word and fields, one line each, every crawled text escaped."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from pathlib import Path
+from typing import Final
+
+from mannerly.model.printable import printable
+
+LOGGER: Final = logging.getLogger("mannerly")
+# what goes wrong on our side; all else is what happens on any day
+WARNINGS: Final = frozenset(
+    {"worker-died", "worker-garbled", "result-unasked", "host-retired", "host-parked"}
+)
+
+
+def start_log(*, verbose: bool, quiet: bool, file: str | None) -> None:
+    """Send log lines to stderr (warnings; with `verbose` everything), and all of them to `file` if there is one."""
+    LOGGER.setLevel(logging.DEBUG)
+    LOGGER.propagate = False
+    level = logging.DEBUG if verbose else logging.ERROR if quiet else logging.WARNING
+    handlers: list[logging.Handler] = [logging.StreamHandler(sys.stderr)]
+    handlers[0].setLevel(level)
+    if file:
+        Path(file).parent.mkdir(parents=True, exist_ok=True)
+        handlers.append(logging.FileHandler(file, encoding="utf-8"))
+    for handler in handlers:
+        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    LOGGER.handlers[:] = handlers
+
+
+def event(name: str, fields: dict[str, object]) -> None:
+    """Write one event."""
+    text = " ".join(f"{key}={printable(str(value), limit=300)}" for key, value in fields.items())
+    LOGGER.log(logging.WARNING if name in WARNINGS else logging.INFO, "%s %s", name, text)

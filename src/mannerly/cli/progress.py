@@ -1,0 +1,79 @@
+"""How the crawl stands, on stderr: a bar on a terminal, a line every 10 s elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from mannerly.coordinator.service import Status
+
+LINE_EVERY_S: Final = 10.0
+SPEED_OVER_S: Final = 10.0
+
+
+class Progress:
+    """Shows a `Status` now and then. `around` clears the bar while stdout is written to."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._console = Console(stderr=True)
+        self._quiet = quiet
+        self._live: Live | None = None
+        self._line_at = time.monotonic() + LINE_EVERY_S
+        self._marks: list[tuple[float, int]] = []
+
+    @contextmanager
+    def shown(self) -> Iterator[None]:
+        """Show progress while the block runs."""
+        if self._quiet or not self._console.is_terminal:
+            yield
+            return
+        with Live("", console=self._console, transient=True, refresh_per_second=4) as self._live:
+            yield
+        self._live = None
+
+    @contextmanager
+    def around(self) -> Iterator[None]:
+        """Write to stdout above the bar: on a terminal both share the screen."""
+        live = self._live
+        if live is None or not sys.stdout.isatty():
+            yield
+            return
+        live.stop()
+        try:
+            yield
+        finally:
+            live.start()
+
+    def __call__(self, status: Status) -> None:
+        """Take a status in."""
+        if self._quiet:
+            return
+        if self._live is not None:
+            self._live.update(Text(self._text(status)))
+        elif not self._console.is_terminal and time.monotonic() >= self._line_at:
+            self._line_at = time.monotonic() + LINE_EVERY_S
+            print(self._text(status), file=sys.stderr)
+
+    def _text(self, status: Status) -> str:
+        due = "" if status.next_due_s is None else f", next due in {status.next_due_s:.1f} s"
+        paused = f", {status.paused}" if status.paused else ""
+        return (
+            f"{status.pages:,} pages, {self._speed(status):.1f}/s, {status.queued:,} queued, "
+            f"{status.in_flight} in flight, {status.waiting} hosts waiting{due}{paused}"
+        )
+
+    def _speed(self, status: Status) -> float:
+        """Pages a second over the last ten seconds."""
+        now = time.monotonic()
+        self._marks.append((now, status.run_pages))
+        while len(self._marks) > 2 and self._marks[1][0] < now - SPEED_OVER_S:
+            self._marks.pop(0)
+        (then, before), elapsed = self._marks[0], now - self._marks[0][0]
+        return (status.run_pages - before) / elapsed if elapsed > 0 else 0.0

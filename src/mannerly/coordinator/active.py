@@ -1,0 +1,293 @@
+"""The bounded set of hosts that are worked on: which host is in memory, which URLs of it, and when it may be asked.
+
+A host enters when it has URLs waiting and there is room (soonest due first), or when a robots.txt redirect leads to it.
+It leaves when the store holds nothing more of it and nothing of it is in flight or unsettled; or, when others wait for
+room, if it has to wait long anyway. `reschedule` is the one place that decides a host's place in the frontier.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import replace
+from typing import Any
+
+from mannerly.clock import Clock
+from mannerly.coordinator.hosts import ActiveHost, RobotsStep
+from mannerly.model.config import FrontierConfig
+from mannerly.model.host import HostRecord, QueueState, WaitCause
+from mannerly.model.verdict import Reason
+from mannerly.policy import politeness
+from mannerly.policy.frontier import Frontier
+from mannerly.ports import HostGate, StateStore, Waiting
+
+FOREVER = float("inf")
+# a window is read anew once it is down to this part of its bound and the store has more
+REFILL_PART = 4
+
+Spawn = Callable[[Coroutine[Any, Any, None]], None]
+
+
+class ActiveSet:
+    """Hosts in memory, their windows and their places in the frontier. Touched by the coordinator's one loop alone.
+
+    spawn runs a coroutine under the owner's task group. restarted_at: start of this run (UTC); unclean: the last run
+    did not end cleanly, so each host is held for its own delay from then on. changed is called when a host may be due.
+    """
+
+    def __init__(
+        self,
+        *,
+        store: StateStore,
+        gate: HostGate,
+        clock: Clock,
+        config: FrontierConfig,
+        per_host: int,
+        min_delay_s: float,
+        restarted_at: float,
+        unclean: bool,
+        spawn: Spawn,
+        changed: Callable[[], None],
+    ) -> None:
+        self._store = store
+        self._gate = gate
+        self._clock = clock
+        self._config = config
+        self._per_host = per_host
+        self._min_delay_s = min_delay_s
+        self._restarted_at = restarted_at
+        self._unclean = unclean
+        self._spawn = spawn
+        self._changed = changed
+        self._hosts: dict[str, ActiveHost] = {}
+        self._activating = False
+        self._outside = True
+        self._loads = 0
+        # hosts that a robots.txt redirect leads to come on top: at most one for each active host
+        self.frontier: Frontier[Waiting, RobotsStep] = Frontier(most=2 * config.active_hosts + 1)
+
+    # --------------------------------------------------------------------------------------------- who is in
+
+    def get(self, name: str) -> ActiveHost | None:
+        """Return the host if it is in memory."""
+        return self._hosts.get(name)
+
+    def __iter__(self) -> Iterator[ActiveHost]:
+        return iter(self._hosts.values())
+
+    def __len__(self) -> int:
+        return len(self._hosts)
+
+    @property
+    def busy(self) -> bool:
+        """True while the store is asked for hosts or windows: something may become due."""
+        return self._activating or self._loads > 0
+
+    @property
+    def full(self) -> bool:
+        """True if no further host finds room."""
+        return len(self._hosts) >= self._config.active_hosts
+
+    @property
+    def outside(self) -> bool:
+        """True if hosts with URLs waiting may be outside for want of room, or were not looked for yet."""
+        return self._outside
+
+    async def ensure(self, name: str) -> ActiveHost:
+        """Return the host, brought into memory if it was not, room or not: a prerequisite leads to it."""
+        host = self._hosts.get(name)
+        if host is None:
+            record = await self._store.ensure_host(name)
+            host = self._hosts.get(name) or await self._enter(record)
+        return host
+
+    def wake(self, names: list[str]) -> None:
+        """Note that the store holds new URLs of these hosts."""
+        for name in names:
+            host = self._hosts.get(name)
+            if host is None:
+                self._outside = True
+            else:
+                host.more = True
+                self.reschedule(host)
+        if self._outside:
+            self.activate()
+
+    def activate(self) -> None:
+        """Bring in hosts that have URLs waiting, as far as there is room."""
+        if self._activating or not self._outside:
+            return
+        if self.full and not self._make_room():
+            return
+        self._activating = True
+        self._spawn(self._activate())
+
+    async def _activate(self) -> None:
+        room = self._config.active_hosts - len(self._hosts)
+        self._outside = False
+        records = await self._store.ready_hosts(limit=room, exclude=frozenset(self._hosts))
+        for record in records:
+            if record.name not in self._hosts:
+                await self._enter(record)
+        self._outside = self._outside or len(records) == room
+        self._activating = False
+        self._changed()
+
+    async def _enter(self, record: HostRecord) -> ActiveHost:
+        host = ActiveHost.of(record)
+        now = self._clock.now()
+        if not record.contacted_at:
+            # never asked, as far as the store knows: its first answer may have been lost with the batch
+            record = replace(record, pace=replace(record.pace, delay_s=self._min_delay_s))
+        ok_at = politeness.resumed_ok_at(record, restarted_at=self._restarted_at, unclean=self._unclean)
+        held_s = max(0.0, ok_at - now)
+        if held_s > 0:
+            await self._gate.hold(record.name, for_s=held_s)
+        host.next_ok_at = ok_at
+        host.open_at = self._clock.monotonic() + held_s
+        self._hosts[record.name] = host
+        self.frontier.add(host.queue)
+        self.reschedule(host)
+        return host
+
+    def _make_room(self) -> bool:
+        """Let a host go that has to wait long anyway; False if there is none."""
+        queue = self.frontier.evictable(self._clock.monotonic())
+        if queue is None or self._hosts[queue.name].dirty or self._hosts[queue.name].loading:
+            return False
+        self._leave(self._hosts[queue.name])
+        self._outside = True
+        return True
+
+    def _leave(self, host: ActiveHost) -> None:
+        self.frontier.drop(host.queue)
+        del self._hosts[host.name]
+
+    # ---------------------------------------------------------------------------------------------- its place
+
+    def reschedule(self, host: ActiveHost) -> None:
+        """Put the host where it belongs now: ready, snoozed until an instant, in process, or out of memory."""
+        queue = host.queue
+        if self._hosts.get(host.name) is not host or queue.state in (QueueState.PARKED, QueueState.RETIRED):
+            self._leave_if_done(host)
+            return
+        self._refill(host)
+        now = self._clock.monotonic()
+        if host.blocked or (len(queue.in_flight) >= self._per_host and queue.state is QueueState.SNOOZED):
+            self.frontier.snooze(queue, FOREVER, WaitCause.PREREQUISITE)
+        elif len(queue.in_flight) >= self._per_host:
+            self.frontier.start(queue)
+        elif queue.bands():
+            if host.open_at > now and host.ending is None:
+                self.frontier.snooze(queue, host.open_at, host.cause)
+            else:
+                self.frontier.ready(queue)
+        elif queue.in_flight or queue.unsettled or host.loading or host.more:
+            self.frontier.snooze(queue, FOREVER, WaitCause.PREREQUISITE)
+        elif host.next_due_at is not None:
+            due_at = now + max(0.0, host.next_due_at - self._clock.now())
+            self.frontier.snooze(queue, max(due_at, host.open_at), WaitCause.RETRY_SPACING)
+        else:
+            self.frontier.exhaust(queue)
+            self._leave_if_done(host)
+        self._changed()
+
+    def woke(self, host: ActiveHost) -> None:
+        """Note that a snoozed host's instant has come: delayed URLs of it may be due."""
+        if host.next_due_at is not None and host.next_due_at <= self._clock.now():
+            host.next_due_at = None
+            host.more = True
+        self.reschedule(host)
+
+    def pause(self, host: ActiveHost, wait_s: float, cause: WaitCause) -> None:
+        """Leave the host alone for `wait_s` at least, whatever it waits for otherwise."""
+        until = self._clock.monotonic() + wait_s
+        if until > host.open_at:
+            host.open_at, host.cause = until, cause
+            host.next_ok_at = max(host.next_ok_at, self._clock.now() + wait_s)
+            host.dirty = True
+        self.reschedule(host)
+
+    def group_released(self, group: str) -> None:
+        """A place in the address group is free: wake the host that waits longest for it."""
+        if group and self.frontier.wake_group(group) is not None:
+            self._changed()
+
+    def lay_off(self, host: ActiveHost, state: QueueState, reason: Reason, detail: str) -> None:
+        """Park or retire the host for this run; its URLs stay waiting for the next."""
+        host.stored_state, host.reason, host.detail = state, reason, detail
+        host.dirty = True
+        if state is QueueState.PARKED:
+            self.frontier.park(host.queue)
+        else:
+            self.frontier.retire(host.queue)
+        host.queue.clear()
+        self._leave_if_done(host)
+        self._changed()
+
+    def _leave_if_done(self, host: ActiveHost) -> None:
+        """Forget a host of which nothing is in flight, unsettled or undone."""
+        queue = host.queue
+        if self._hosts.get(host.name) is not host or queue.in_flight or queue.unsettled or host.loading:
+            return
+        if queue.prerequisites or host.dirty:
+            return
+        self._leave(host)
+        self.activate()
+
+    # ------------------------------------------------------------------------------------------------ windows
+
+    def settled(self, host: ActiveHost, hash_: int, *, again: bool) -> None:
+        """A URL of the host became durable; `again` if it is to be asked for once more."""
+        host.queue.unsettled.discard(hash_)
+        if again:
+            host.more = True
+
+    def _refill(self, host: ActiveHost) -> None:
+        low = len(host.queue) <= self._config.window_urls // REFILL_PART
+        if low and host.more and not host.loading:
+            host.loading = True
+            host.more = False
+            self._loads += 1
+            self._spawn(self._load(host))
+
+    async def _load(self, host: ActiveHost) -> None:
+        queue = host.queue
+        exclude = frozenset(queue.in_flight | queue.unsettled | {item.id.hash for item in queue.waiting()})
+        window = await self._store.window(
+            host.id, limit=self._config.window_urls, now=self._clock.now(), exclude=exclude
+        )
+        host.loading = False
+        self._loads -= 1
+        queue.fill(window.urls)
+        if queue.state in (QueueState.PARKED, QueueState.RETIRED):
+            queue.clear()
+        host.more = host.more or window.more
+        host.next_due_at = window.next_due_at
+        self.reschedule(host)
+
+    def take(self, host: ActiveHost, band: int) -> Waiting:
+        """Take the next URL of a band out of the host's window; until it is settled no window brings it back."""
+        entry = host.queue.take(band)
+        host.queue.unsettled.add(entry.id.hash)
+        return entry
+
+    def put_back(self, host: ActiveHost, entry: Waiting) -> None:
+        """Undo `take`."""
+        host.queue.unsettled.discard(entry.id.hash)
+        host.queue.put_back(entry)
+
+    def take_all(self, host: ActiveHost) -> list[Waiting]:
+        """Take everything that the host's window holds."""
+        taken = list(host.queue.waiting())
+        host.queue.clear()
+        host.queue.unsettled.update(entry.id.hash for entry in taken)
+        return taken
+
+    def take_steps(self, host: ActiveHost) -> list[RobotsStep]:
+        """Take the robots.txt hops that wait for the host out of its queue."""
+        steps = list(host.queue.prerequisites)
+        host.queue.prerequisites.clear()
+        return steps
+
+    def __repr__(self) -> str:
+        return f"<ActiveSet {len(self._hosts)} of {self._config.active_hosts} hosts, {self._loads} windows loading>"

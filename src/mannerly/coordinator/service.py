@@ -1,0 +1,301 @@
+"""The crawl: its loops and their owner, and when it ends.
+
+The loops live in one task group: receive, settle, dispatch, deliver, and a watch that looks four times a second whether
+the crawl has ended. An error in one ends them all and is raised to the caller; nothing is lost by it, for nothing is
+done before it is durable.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Protocol
+
+from mannerly.clock import Clock
+from mannerly.coordinator.active import ActiveSet
+from mannerly.coordinator.dispatch import Allowance, Dispatch
+from mannerly.coordinator.flights import Flights
+from mannerly.coordinator.intake import Candidate
+from mannerly.coordinator.receipt import Receipt
+from mannerly.coordinator.settle import Seeds, Settle, Told
+from mannerly.model.config import BudgetConfig
+from mannerly.model.host import QueueState
+from mannerly.model.task import UrlState
+from mannerly.policy import frontier
+from mannerly.ports import Counts, Position, StateStore, Transport
+
+TICK_S = 0.25
+FOREVER = float("inf")
+
+
+class Ending(StrEnum):
+    """Why a run ended."""
+
+    DONE = "done"
+    PATIENCE = "hosts are left waiting for longer than the patience"
+    MAX_PAGES = "the page budget is spent (--max-pages)"
+    MAX_TIME = "the time is up (--max-time)"
+    INTERRUPTED = "interrupted"
+    READER_GONE = "nobody reads the output any more"
+    JOURNAL_FULL = "the journal's limit or the disk's reserve is reached"
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """How the crawl stands, for progress and summary. next_due_s: until the next host is due, None if none waits."""
+
+    pages: int
+    run_pages: int
+    queued: int
+    in_flight: int
+    hosts: int
+    ready: int
+    waiting: int
+    next_due_s: float | None
+    elapsed_s: float
+    paused: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """A host that is left waiting at the end: until when (UTC), and for what."""
+
+    host: str
+    until: float
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """How a run ended."""
+
+    ending: Ending
+    status: Status
+    counts: Counts
+    left: tuple[Left, ...]
+
+
+class Delivers(Protocol):
+    """Brings pages to the sinks."""
+
+    async def run(self) -> None:
+        """Deliver what is committed, until cancelled."""
+        ...
+
+    def committed(self, end: Position) -> None:
+        """Note how far the journal is committed."""
+        ...
+
+    async def drain(self) -> None:
+        """Deliver the rest, once `run` has ended."""
+        ...
+
+
+class Runner:
+    """Spawns coroutines under the task group of the run that is on."""
+
+    def __init__(self) -> None:
+        self._group: asyncio.TaskGroup | None = None
+
+    def bind(self, group: asyncio.TaskGroup | None) -> None:
+        """Own what is spawned from now on."""
+        self._group = group
+
+    def __call__(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        if self._group is None:
+            coroutine.close()
+            return
+        self._group.create_task(coroutine)
+
+
+class Crawl:
+    """One run of a crawl. Call `run` once; `stop` may be called from the loop at any time."""
+
+    def __init__(
+        self,
+        *,
+        store: StateStore,
+        transport: Transport,
+        active: ActiveSet,
+        flights: Flights,
+        receipt: Receipt,
+        settle: Settle,
+        dispatch: Dispatch,
+        deliver: Delivers,
+        allowance: Allowance,
+        runner: Runner,
+        clock: Clock,
+        budget: BudgetConfig,
+        patience_s: float,
+        seeds: tuple[Candidate, ...],
+        journal_full: Callable[[], bool],
+        progress: Callable[[Status], None],
+    ) -> None:
+        self._store = store
+        self._transport = transport
+        self._active = active
+        self._flights = flights
+        self._receipt = receipt
+        self._settle = settle
+        self._dispatch = dispatch
+        self._deliver = deliver
+        self._allowance = allowance
+        self._runner = runner
+        self._clock = clock
+        self._budget = budget
+        self._patience_s = patience_s
+        self._seeds = seeds
+        self._journal_full = journal_full
+        self._progress = progress
+        self._ending: Ending | None = None
+        self._began_at = clock.monotonic()
+        self._run_pages = 0
+        self._queued = 0
+
+    def stop(self, ending: Ending) -> None:
+        """End the run: nothing more is sent, what is out is waited for and settled."""
+        if self._ending is None:
+            self._ending = ending
+            self._allowance.paused = str(ending)
+            self._settle.hurry()
+
+    def told(self, told: Told) -> None:
+        """Take in what a commit tells: deliver, wake hosts, count."""
+        self._deliver.committed(told.journal_end)
+        self._allowance.pages += told.pages
+        self._run_pages += told.pages
+        self._queued += told.admitted
+        for host, url_id, state in told.settled:
+            again = state in (UrlState.WAITING, UrlState.DELAYED)
+            self._queued -= not again
+            self._active.settled(host, url_id.hash, again=again)
+        for host in told.hosts:
+            self._active.reschedule(host)
+        self._active.wake(told.wakened)
+        if self._ending is None and not self._allowance.spent:
+            self._allowance.paused = ""
+        self._dispatch.changed()
+
+    async def run(self) -> Summary:
+        """Crawl until the end. Raises DiskFull, and what the parts raise; what is durable then can be resumed."""
+        counts = await self._store.counts()
+        self._allowance.pages, self._queued = counts.pages, counts.waiting
+        await self._transport.start()
+        try:
+            async with asyncio.TaskGroup() as group:
+                self._runner.bind(group)
+                loops = [
+                    group.create_task(loop)
+                    for loop in (
+                        self._receive(),
+                        self._settle.run(),
+                        self._dispatch.run(),
+                        self._deliver.run(),
+                    )
+                ]
+                await self._sow()
+                await self._watch()
+                self._runner.bind(None)
+                for loop in loops:
+                    loop.cancel()
+            await self._deliver.drain()
+            counts = await self._store.counts()
+            await self._store.close_crawl(finished=counts.waiting == 0)
+        finally:
+            self._runner.bind(None)
+            await self._transport.stop()
+        assert self._ending is not None
+        return Summary(self._ending, self.status(), counts, self._left())
+
+    async def _sow(self) -> None:
+        """Put the seeds in; those of an earlier run are known and change nothing."""
+        if self._seeds:
+            done = asyncio.Event()
+            self._settle.put(Seeds(self._seeds, done))
+            self._settle.hurry()
+            await done.wait()
+        self._active.activate()
+
+    async def _receive(self) -> None:
+        while True:
+            for result in await self._transport.receive():
+                await self._receipt.receive(result)
+            if not self._flights:
+                self._settle.hurry()
+            self._dispatch.changed()
+
+    # ---------------------------------------------------------------------------------------------- the end
+
+    async def _watch(self) -> None:
+        """Look at the crawl until it has ended and nothing of it is in flight or unsettled."""
+        while True:
+            if self._ending is None:
+                self._look()
+            if self._ending is not None and not self._flights and not self._settle.unsettled:
+                return
+            if not self._flights and self._settle.unsettled:
+                self._settle.hurry()
+            self._progress(self.status())
+            await asyncio.sleep(TICK_S)
+
+    def _look(self) -> None:
+        """End the run if its time has come."""
+        if self._allowance.spent:
+            self.stop(Ending.MAX_PAGES)
+        elif self._budget.max_time_s and self._elapsed_s() >= self._budget.max_time_s:
+            self.stop(Ending.MAX_TIME)
+        elif self._journal_full():
+            self.stop(Ending.JOURNAL_FULL)
+        elif self._has_ended():
+            waiting = any(True for _ in self._waits())
+            self.stop(Ending.PATIENCE if waiting else Ending.DONE)
+        else:
+            self._active.activate()
+
+    def _has_ended(self) -> bool:
+        if self._active.busy or self._active.outside:
+            return False
+        standing = self._active.frontier.standing(in_flight=len(self._flights) + self._settle.unsettled)
+        polite = standing.politely_due_at
+        # a host that waits for a prerequisite waits for something in flight, or for another host's turn
+        standing = frontier.Standing(
+            standing.in_flight,
+            standing.ready,
+            None if polite == FOREVER else polite,
+            standing.otherwise_due_at,
+        )
+        return frontier.ended(standing, now=self._clock.monotonic(), patience_s=self._patience_s)
+
+    def _waits(self) -> list[Left]:
+        """Return the hosts in memory that have URLs left which they may not be asked for now."""
+        shift_s = self._clock.now() - self._clock.monotonic()
+        return [
+            Left(host.name, queue.until + shift_s, queue.cause.name.lower().replace("_", "-"))
+            for host in self._active
+            if (queue := host.queue).state is QueueState.SNOOZED
+        ]
+
+    def _left(self) -> tuple[Left, ...]:
+        return tuple(sorted(self._waits(), key=lambda left: left.until))
+
+    def _elapsed_s(self) -> float:
+        return self._clock.monotonic() - self._began_at
+
+    def status(self) -> Status:
+        """Return how the crawl stands."""
+        due = self._active.frontier.next_due()
+        now = self._clock.monotonic()
+        return Status(
+            pages=self._allowance.pages,
+            run_pages=self._run_pages,
+            queued=max(0, self._queued),
+            in_flight=len(self._flights),
+            hosts=len(self._active),
+            ready=self._active.frontier.count(QueueState.READY),
+            waiting=self._active.frontier.count(QueueState.SNOOZED),
+            next_due_s=max(0.0, due[0] - now) if due is not None and due[0] < FOREVER else None,
+            elapsed_s=self._elapsed_s(),
+            paused=self._allowance.paused,
+        )

@@ -1,0 +1,182 @@
+"""Worker processes over pipes: the embedded transport.
+
+A worker is `python -m mannerly _worker`; tasks go to its stdin, results come from its stdout, both as frames of
+`codec`, both ways without blocking. Hosts stick to a worker while it lives (connections, TLS sessions). A worker that
+dies is replaced, and each task it held is answered with `Unknown`. Workers inherit the descriptor of the state's lock,
+so that the lock is free only when no request is in flight; they end at once when their pipe closes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import msgspec
+import xxhash
+
+from mannerly.model.errors import MannerlyError, WireError
+from mannerly.model.orders import WorkerOrders
+from mannerly.model.result import Result, Unknown
+from mannerly.model.task import Task
+from mannerly.transport import codec
+
+UNREAD_BYTES = 4 << 20
+READ_BYTES = 256 << 10
+# workers that die this often in a row without having given a result cannot work on this machine
+DEATHS_IN_A_ROW = 5
+
+Event = Callable[[str, dict[str, object]], None]
+
+
+@dataclass(slots=True)
+class _Worker:
+    number: int
+    process: asyncio.subprocess.Process
+    tasks: dict[int, Task] = field(default_factory=dict)
+
+
+class LocalTransport:
+    """`Transport` over pipes to `count` worker processes."""
+
+    def __init__(
+        self,
+        orders: WorkerOrders,
+        count: int,
+        *,
+        inherit: Sequence[int] = (),
+        event: Event | None = None,
+    ) -> None:
+        self._orders = orders
+        self._count = count
+        self._inherit = tuple(inherit)
+        self._event = event or (lambda _name, _fields: None)
+        self._workers: dict[int, _Worker] = {}
+        self._results: asyncio.Queue[Result] = asyncio.Queue()
+        self._watchers: dict[int, asyncio.Task[None]] = {}
+        self._deaths = 0
+        self._broken: MannerlyError | None = None
+        self._stopping = False
+
+    async def start(self) -> None:
+        """Start the workers."""
+        await asyncio.gather(*(self._start(number) for number in range(self._count)))
+
+    @property
+    def pids(self) -> list[int]:
+        """Process ids of the workers that live."""
+        return [w.process.pid for w in self._workers.values() if w.process.returncode is None]
+
+    async def send(self, task: Task) -> None:
+        """Hand the task to its host's worker; waits while that worker leaves more than 4 MiB unread."""
+        worker = self._workers[xxhash.xxh3_64_intdigest(task.host.encode()) % self._count]
+        worker.tasks[task.id] = task
+        pipe = worker.process.stdin
+        assert pipe is not None
+        # a broken pipe is no error here: the watcher answers for every task the worker held
+        with suppress(BrokenPipeError, ConnectionResetError):
+            pipe.write(codec.frame(task))
+            await pipe.drain()
+
+    async def receive(self) -> list[Result]:
+        """Wait for results; return those at hand."""
+        if self._broken is not None:
+            raise self._broken
+        results = [await self._results.get()]
+        while not self._results.empty():
+            results.append(self._results.get_nowait())
+        if self._broken is not None:
+            raise self._broken
+        return results
+
+    async def ack(self, results: Sequence[Result]) -> None:
+        """Nothing to say: pipes keep nothing."""
+
+    async def stop(self) -> None:
+        """Close the pipes; a worker ends at once on it."""
+        self._stopping = True
+        for worker in self._workers.values():
+            if worker.process.stdin is not None:
+                worker.process.stdin.close()
+        for worker in self._workers.values():
+            try:
+                await asyncio.wait_for(worker.process.wait(), 5.0)
+            except TimeoutError:
+                worker.process.kill()
+                await worker.process.wait()
+        await asyncio.gather(*self._watchers.values(), return_exceptions=True)
+
+    async def _start(self, number: int) -> None:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "mannerly",
+            "_worker",
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            pass_fds=self._inherit,
+            limit=READ_BYTES,
+            env=_worker_environment(),
+        )
+        worker = _Worker(number, process)
+        pipe = process.stdin
+        assert pipe is not None
+        pipe.transport.set_write_buffer_limits(high=UNREAD_BYTES)
+        with suppress(BrokenPipeError, ConnectionResetError):
+            pipe.write(codec.frame(msgspec.structs.replace(self._orders, name=f"w{number}-{process.pid}")))
+            await pipe.drain()
+        self._workers[number] = worker
+        self._watchers[number] = asyncio.create_task(self._watch(worker), name=f"worker {number}")
+
+    async def _watch(self, worker: _Worker) -> None:
+        """Read a worker's results until it ends; answer for what it held; put another in its place."""
+        reader = codec.FrameReader()
+        pipe = worker.process.stdout
+        assert pipe is not None
+        try:
+            while chunk := await pipe.read(READ_BYTES):
+                for message in reader.feed(chunk):
+                    self._take(worker, message)
+        except WireError as error:
+            self._event("worker-garbled", {"worker": worker.number, "error": str(error)})
+            worker.process.kill()
+        code = await worker.process.wait()
+        if self._stopping:
+            return
+        self._event("worker-died", {"worker": worker.number, "code": code, "tasks": len(worker.tasks)})
+        self._deaths += 1
+        if self._deaths >= DEATHS_IN_A_ROW:
+            self._broken = MannerlyError(
+                f"workers end before they have done anything (exit code {code})",
+                hint="`mannerly doctor` tells why",
+            )
+        else:
+            await self._start(worker.number)
+        held, worker.tasks = worker.tasks, {}
+        for task in held.values():
+            outcome = Unknown(detail=f"the worker ended with code {code}")
+            self._results.put_nowait(Result(task_id=task.id, outcome=outcome, epoch=task.epoch))
+        if self._broken is not None and not held:
+            self._results.put_nowait(Result(task_id=0, outcome=Unknown()))
+
+    def _take(self, worker: _Worker, message: codec.Message) -> None:
+        """Pass a result on, if it is one that this worker owes."""
+        if not isinstance(message, Result):
+            raise WireError(f"a {type(message).__name__} from a worker")
+        if worker.tasks.pop(message.task_id, None) is None:
+            self._event("result-unasked", {"worker": worker.number, "task": message.task_id})
+            return
+        self._deaths = 0
+        self._results.put_nowait(message)
+
+    def __repr__(self) -> str:
+        held = sum(len(w.tasks) for w in self._workers.values())
+        return f"<LocalTransport {len(self.pids)} of {self._count} workers, {held} tasks out>"
+
+
+def _worker_environment() -> dict[str, str]:
+    """The environment of a worker: ours, and one thread for the arithmetic of a page's fingerprint."""
+    return {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
