@@ -8,6 +8,7 @@ Python versions.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from ipaddress import AddressValueError, IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import TYPE_CHECKING
 
@@ -121,6 +122,7 @@ _GLOBAL_UNICAST = _masked(IPv6Network("2000::/3"), "")
 _NAT64 = _masked(IPv6Network("64:ff9b::/96"), "")
 
 
+@lru_cache(maxsize=4096)  # a host's pages all come with one address
 def vet(address: str, *, private_ok: bool) -> str | None:
     """Return None if `address` (an IP literal, no brackets) may be dialled, else why not.
 

@@ -99,9 +99,9 @@ class Request:
         for name, _ in self.headers:
             if name.lower() in _OWN_FIELDS or not name:
                 raise ValueError(f"the field {name!r} is not set by a header option")
-        for text in (self.user_agent, *self.field_lines()):
-            if not text.isascii() or not text.isprintable():
-                raise ValueError(f"not printable ASCII in a request header: {text!r}")
+        text = "".join((self.user_agent, *self.field_lines()))
+        if not text.isascii() or not text.isprintable():
+            raise ValueError(f"not printable ASCII in a request header: {text!r}")
 
     def field_lines(self) -> list[str]:
         """Return the header lines besides Host and User-Agent, in the order they are sent."""

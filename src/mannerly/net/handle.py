@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING, Literal
 
 import pycurl
 
-from mannerly.net.address import vet
 from mannerly.net.decode import Decoder, codings
 from mannerly.net.head import Head
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mannerly.net.exchange import Request, Truncated
+    from mannerly.net.exchange import Limits, Request, Truncated
 
 Stop = Literal["body", "redirect", "headers", "address", "resend", "stale"]
 """Why we ended a transfer: enough body; the body of a redirect; too many headers; another address; sent once already;
@@ -105,6 +104,7 @@ class Handle:
         self._descriptor = -1
         self._request: Request | None = None
         self._set: dict[int, object] = {}
+        self._limits: Limits | None = None
         self._share: pycurl.CurlShare | None = None
         self._socket: socket.socket | None = None
         self._on_sent: Callable[[], None] = lambda: None
@@ -125,7 +125,6 @@ class Handle:
         """
         self._request = request
         self._on_sent = on_sent
-        self._expected = ip_address(request.address)
         self.head = Head(request.limits.headers_bytes)
         self.decoder: Decoder | None = None
         self.chunks: list[bytes] = []
@@ -198,32 +197,36 @@ class Handle:
     def _set_options(
         self, request: Request, target: Target, share: pycurl.CurlShare | None, *, fresh: bool
     ) -> None:
-        limits = request.limits
-        for option, value in (
-            (pycurl.URL, target.origin),
-            # left to itself, libcurl writes %7e as %7E and drops dot segments; the URL as found is what goes out
-            (pycurl.REQUEST_TARGET, target.path),
-            (pycurl.CONNECT_TO, connect_to(request.address, target.port)),
-            (pycurl.FRESH_CONNECT, 1 if fresh else 0),
-            # both are set always: unset, libcurl reads http_proxy, https_proxy and no_proxy from the environment
-            (pycurl.PROXY, request.proxy or ""),
-            (pycurl.NOPROXY, "" if request.proxy else "*"),
-            (pycurl.HTTPPROXYTUNNEL, 1 if request.proxy else 0),
-            (pycurl.USERAGENT, request.user_agent),
-            (pycurl.HTTPHEADER, request.field_lines()),
-            (pycurl.CONNECTTIMEOUT_MS, round(limits.connect_s * 1000)),
-            (pycurl.TIMEOUT_MS, round(limits.exchange_s * 1000)),
-            (pycurl.LOW_SPEED_LIMIT, limits.low_speed_bytes),
-            (pycurl.LOW_SPEED_TIME, limits.low_speed_s),
-        ):
-            if self._set.get(option) != value:
-                self.curl.setopt(option, value)
-                self._set[option] = value
+        self._set_option(pycurl.URL, target.origin)
+        # left to itself, libcurl writes %7e as %7E and drops dot segments; the URL as found is what goes out
+        self._set_option(pycurl.REQUEST_TARGET, target.path)
+        self._set_option(pycurl.CONNECT_TO, connect_to(request.address, target.port))
+        self._set_option(pycurl.FRESH_CONNECT, 1 if fresh else 0)
+        self._set_option(pycurl.HTTPHEADER, request.field_lines())
+        self._set_option(pycurl.USERAGENT, request.user_agent)
+        if request.limits != self._limits:
+            self._set_limits(request.limits)
+        # both are set always: unset, libcurl reads http_proxy, https_proxy and no_proxy from the environment
+        self._set_option(pycurl.PROXY, request.proxy or "")
+        self._set_option(pycurl.NOPROXY, "" if request.proxy else "*")
+        self._set_option(pycurl.HTTPPROXYTUNNEL, 1 if request.proxy else 0)
         if share is not None and share is not self._share:
             if self._share is not None:
                 self.curl.unsetopt(pycurl.SHARE)
             self.curl.setopt(pycurl.SHARE, share)
             self._share = share
+
+    def _set_option(self, option: int, value: str | int | list[str]) -> None:
+        if self._set.get(option) != value:
+            self.curl.setopt(option, value)
+            self._set[option] = value
+
+    def _set_limits(self, limits: Limits) -> None:
+        self.curl.setopt(pycurl.CONNECTTIMEOUT_MS, round(limits.connect_s * 1000))
+        self.curl.setopt(pycurl.TIMEOUT_MS, round(limits.exchange_s * 1000))
+        self.curl.setopt(pycurl.LOW_SPEED_LIMIT, limits.low_speed_bytes)
+        self.curl.setopt(pycurl.LOW_SPEED_TIME, limits.low_speed_s)
+        self._limits = limits
 
     # libcurl's callbacks: run inside socket_action, never raise, never touch the multi handle
 
@@ -272,13 +275,11 @@ class Handle:
         request = self._request
         if request is None:
             return False
-        if address != request.address and ip_address(address) != self._expected:
-            self.detail = f"{address} would have been dialled, not {request.address}"
-        else:
-            self.detail = vet(address, private_ok=request.private_ok) or ""
-        if self.detail:
-            self.stop = "address"
-        return not self.detail
+        if address == request.address or ip_address(address) == ip_address(request.address):
+            return True
+        self.detail = f"{address} would have been dialled, not {request.address}"
+        self.stop = "address"
+        return False
 
     def _take_header(self, line: bytes) -> int | None:
         if self.first_byte_at is None:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 # Fields that hold URLs, where servers put raw UTF-8 (see `_url_text`).
 _URL_FIELDS = frozenset({"location", "refresh", "link", "content-location"})
+_BLANK = (b"\r\n", b"\n")
 
 
 class Head:
     """Collects one response head, at most `limit_bytes` over all blocks."""
 
-    __slots__ = ("_limit_bytes", "_open", "complete", "fields", "seen_bytes", "status", "version")
+    __slots__ = ("_limit_bytes", "_lines", "complete", "fields", "seen_bytes", "status", "version")
 
     def __init__(self, limit_bytes: int) -> None:
         self.status = 0
@@ -22,43 +23,41 @@ class Head:
         self.complete = False
         self.seen_bytes = 0
         self._limit_bytes = limit_bytes
-        self._open = False
+        self._lines: list[bytes] = []
 
     def take(self, line: bytes) -> bool:
         """Take the next line with its line end; return False if the limit is passed."""
         self.seen_bytes += len(line)
         if self.seen_bytes > self._limit_bytes:
             return False
-        if self.complete:
-            return True
-        if not self._open:
-            self._start(line)
-        elif line in (b"\r\n", b"\n"):
-            self._open = False
-            self.complete = self.status >= 200
-        else:
-            self._field(line)
+        if line not in _BLANK:
+            self._lines.append(line)
+        elif not self.complete:
+            self._end_block()
         return True
+
+    def _end_block(self) -> None:
+        lines, self._lines = self._lines, []
+        self._start(lines[0] if lines else b"")
+        self.fields = [_field(line) for line in lines[1:] if b":" in line]
+        self.complete = self.status >= 200
 
     def _start(self, line: bytes) -> None:
         version, _, rest = line.partition(b" ")
         code = rest.lstrip()[:3]
-        self._open = True
         self.version = version.removeprefix(b"HTTP/").decode("latin-1")
         self.status = int(code) if code.isdigit() else 0
-        self.fields = []
-
-    def _field(self, line: bytes) -> None:
-        raw_name, colon, raw = line.partition(b":")
-        if not colon:
-            return
-        name = raw_name.decode("latin-1").strip().lower()
-        value = raw.strip(b" \t\r\n")
-        self.fields.append((name, _url_text(value) if name in _URL_FIELDS else value.decode("latin-1")))
 
     def values(self, name: str) -> list[str]:
         """Return every value of the field `name` (in lower case), in order."""
         return [value for field, value in self.fields if field == name]
+
+
+def _field(line: bytes) -> tuple[str, str]:
+    raw_name, _, raw = line.partition(b":")
+    name = raw_name.decode("latin-1").strip().lower()
+    value = raw.strip(b" \t\r\n")
+    return name, _url_text(value) if name in _URL_FIELDS else value.decode("latin-1")
 
 
 def _url_text(value: bytes) -> str:
