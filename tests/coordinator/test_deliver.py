@@ -269,6 +269,33 @@ async def test_a_write_that_was_on_when_the_crawl_ended_is_not_made_twice(journa
     assert shelf.got == [1, 2]
 
 
+async def test_drain_ends_a_run_that_is_on(journal: FileJournal) -> None:
+    shelf = Shelf()
+    journal.append([page(n) for n in range(200)])
+    async with delivery(journal, Notebook(), shelf) as service, asyncio.TaskGroup() as group:
+        running = group.create_task(service.run())
+        await asyncio.sleep(0.001)
+        service.committed(journal.end)
+        await service.drain()
+        assert running.done()
+    assert shelf.got == list(range(200))
+
+
+async def test_a_run_cancelled_while_it_drains_leaves_the_rest_to_the_drain(journal: FileJournal) -> None:
+    shelf = Shelf()
+    shelf.free.clear()
+    journal.append([page(n) for n in range(200)])
+    async with delivery(journal, Notebook(), shelf, committed=journal.end) as service:
+        running = asyncio.create_task(service.run())
+        await until(shelf.begun)
+        draining = asyncio.create_task(service.drain())
+        await asyncio.sleep(0.001)
+        running.cancel()
+        shelf.free.set()
+        await draining
+    assert shelf.got == list(range(200))
+
+
 async def test_a_reader_that_hung_up_ends_its_sink_alone(journal: FileJournal) -> None:
     piped, shelf = Shelf("piped"), Shelf()
     piped.fails = BrokenPipeError()

@@ -147,6 +147,7 @@ def test_a_page_whose_blob_is_lost_keeps_its_record(blob: bytes) -> None:
         (0.0, "1970-01-01T00:00:00.000Z"),
         (1_767_225_599.125, "2025-12-31T23:59:59.125Z"),
         (1_767_225_599.9996, "2025-12-31T23:59:59.999Z"),
+        (1_767_225_599.001, "2025-12-31T23:59:59.001Z"),
     ],
 )
 def test_instants_are_rfc3339_utc_milliseconds(instant: float, text: str) -> None:

@@ -85,6 +85,20 @@ def test_what_lies_past_the_stored_size_is_cut_off(tmp_path: Path) -> None:
     assert path.read_bytes() == b'{"url":1}\n{"url":3}\n'
 
 
+def test_sync_flushes_to_the_disk_before_it_tells_the_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "o"
+    output = opened(path)
+    output.write(b"0123456789")
+    flushed: list[int] = []
+    monkeypatch.setattr(os, "fsync", lambda fd: flushed.append(os.fstat(fd).st_ino))
+    state = output.sync()
+    assert '"size":10' in state
+    assert flushed == [path.stat().st_ino]
+    output.close()
+
+
 def test_a_file_of_another_is_left_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "thesis.jsonl"
     path.write_text("years of work")
