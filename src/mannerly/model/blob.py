@@ -48,6 +48,11 @@ def seal(part: PagePart) -> bytes:
 def unseal(blob: bytes) -> PagePart:
     """Return what `seal` was given; raise WireError if the bytes are no blob of ours or open to over 64 MiB."""
     try:
+        # a frame that declares its size is opened in one go, whatever bound is given: the declaration is looked at first
+        if zstandard.frame_content_size(blob) > MAX_OPEN_BYTES:
+            raise WireError(
+                f"a page blob of {len(blob)} bytes says that it opens to more than {MAX_OPEN_BYTES}"
+            )
         opened = zstandard.ZstdDecompressor().decompress(blob, max_output_size=MAX_OPEN_BYTES)
         return _decoder.decode(opened)
     except (zstandard.ZstdError, msgspec.MsgspecError) as error:
