@@ -2,7 +2,7 @@
 
     python -m bench.complete --walk OUT.txt [--graph GRAPH.jsonl] [--state DIR] PAGES.jsonl
 
-Both sides are reduced to the set of URLs in `bench.walk`'s normal form with status 200 and type text/html. Each
+Both sides are reduced to the set of URLs in `bench.normal_form`'s form with status 200 and type text/html. Each
 difference is listed under a reason that is worked out here, without mannerly's code:
 
     url-too-long, too-many-parameters, path-too-deep, repeated-segments    the documented shape limits
@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
-from bench.walk import normal_form
+from bench.normal_form import normal_form
 
 MAX_LENGTH = 2000
 MAX_SEGMENTS = 20
