@@ -10,6 +10,7 @@ The filter only saves reads of the seen set: where it is wrong, or lost, the ins
 from __future__ import annotations
 
 import errno
+import glob
 import mmap
 import os
 import struct
@@ -33,7 +34,7 @@ BITS_A_KEY: Final = (17, 24, 32)
 GROWTH: Final = 4
 _WORDS: Final = 8
 _BLOCK_BITS: Final = 512
-_HEAD: Final = struct.Struct("<8sQQQQ")  # magic, token, capacity, count, clean
+_HEAD: Final = struct.Struct("<8sQQQQ")  # magic, token, capacity, count, layers at a clean close or 0
 _HEAD_BYTES: Final = 64
 _MAGIC: Final = b"mnlyblm1"
 _NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
@@ -190,26 +191,27 @@ class BloomFilter:
 
     def _begin_anew(self) -> None:
         self._drop_layers()
-        number = 0
-        while (path := self._layer_path(number)) is not None and path.exists():
-            path.unlink()
-            number += 1
+        if self._path is not None:
+            for path in (self._path, *self._path.parent.glob(f"{glob.escape(self._path.name)}.[0-9]*")):
+                path.unlink(missing_ok=True)
         self._grow(self._capacity)
 
     def _load(self) -> bool:
         """Map the files of a clean close, and mark them as in use; False if they are not all there and whole."""
+        closed_with: list[int] = []
         while (path := self._layer_path(len(self._layers))) is not None and path.is_file():
             with path.open("rb") as file:
                 raw = file.read(_HEAD.size)
             if len(raw) < _HEAD.size:
                 return False
-            magic, token, capacity, count, clean = _HEAD.unpack(raw)
+            magic, token, capacity, count, layers = _HEAD.unpack(raw)
+            closed_with.append(layers)
             blocks = _blocks(capacity, len(self._layers))
             whole = path.stat().st_size == _HEAD_BYTES + blocks * _WORDS * 8
-            if magic != _MAGIC or token != self._token or not clean or not whole:
+            if magic != _MAGIC or token != self._token or not whole:
                 return False
             self._layers.append(_mapped(path, blocks, capacity, count))
-        if not self._layers:
+        if not closed_with or set(closed_with) != {len(self._layers)}:
             return False
         for layer in self._layers:
             self._mark(layer, clean=False)
@@ -218,9 +220,9 @@ class BloomFilter:
     def _mark(self, layer: _Layer, *, clean: bool) -> None:
         if layer.memory is None:
             return
-        head = _HEAD.pack(_MAGIC, self._token, layer.capacity, layer.count, int(clean))
+        head = _HEAD.pack(_MAGIC, self._token, layer.capacity, layer.count, len(self._layers) if clean else 0)
         layer.memory[: len(head)] = head
-        layer.memory.flush(0, mmap.PAGESIZE)
+        layer.memory.flush(0, min(mmap.PAGESIZE, len(layer.memory)))
 
     def _drop_layers(self) -> None:
         layers, self._layers, self._ready = self._layers, [], False

@@ -226,7 +226,8 @@ class Transaction:
 
     def _know(self, name: str, id_: int, stored: int) -> int:
         self._ids[name] = id_
-        self._host(id_).budget_used = stored + self._hosts[id_].stored
+        host = self._host(id_)
+        host.budget_used = stored + host.stored
         return id_
 
     def _host(self, id_: int) -> HostTally:

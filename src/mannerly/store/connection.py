@@ -17,13 +17,15 @@ MEMORY: Final = ":memory:"
 APPLICATION_ID: Final = 0x6D6E6C79  # "mnly", so that a file of somebody else is never written to
 BUSY_S: Final = 5.0
 
-# 64 MiB of cache hold the upper levels of the tables' trees at 100 million URLs; the log is cut back to 64 MiB after
-# a reader held it open. FULL: a commit that returned is on the disk; fullfsync says the same to macOS.
+# 64 MiB of cache hold the upper levels of the tables' trees at 100 million URLs. The log is copied back every 16 MiB, so
+# that a page that many commits touch is written once, and cut to 64 MiB after a reader held it open. FULL: a commit
+# that returned is on the disk; fullfsync says the same to macOS.
 SETTINGS: Final = (
     "PRAGMA synchronous = FULL",
     "PRAGMA fullfsync = ON",
     "PRAGMA checkpoint_fullfsync = ON",
     "PRAGMA cache_size = -65536",
+    "PRAGMA wal_autocheckpoint = 4096",
     "PRAGMA journal_size_limit = 67108864",
     "PRAGMA temp_store = MEMORY",
     "PRAGMA trusted_schema = OFF",
@@ -44,12 +46,12 @@ def connect(path: str, *, read_only: bool) -> sqlite3.Connection:
         connection = _open(path, read_only=read_only)
         try:
             _check_ours(connection, path)
+            _check_version(connection, path, read_only=read_only)
             for setting in SETTINGS:
                 connection.execute(setting)
             if not read_only:
                 connection.execute("PRAGMA journal_mode = WAL")
-                connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-            _migrate(connection, path, read_only=read_only)
+                _migrate(connection)
         except BaseException:
             connection.close()
             raise
@@ -79,10 +81,9 @@ def migrations() -> list[tuple[int, str]]:
     return sorted((int(entry.name.partition("_")[0]), entry.read_text("utf-8")) for entry in files)
 
 
-def _migrate(connection: sqlite3.Connection, path: str, *, read_only: bool) -> None:
+def _check_version(connection: sqlite3.Connection, path: str, *, read_only: bool) -> None:
     found = number(connection, "PRAGMA user_version")
-    steps = migrations()
-    newest = steps[-1][0]
+    newest = migrations()[-1][0]
     if found > newest:
         raise StateDamaged(
             f"{path} has schema version {found}, this mannerly knows {newest}",
@@ -93,9 +94,15 @@ def _migrate(connection: sqlite3.Connection, path: str, *, read_only: bool) -> N
             f"{path} has schema version {found}, not {newest}",
             hint="run `mannerly crawl` once to bring it up to date",
         )
-    for version, text in steps:
+
+
+def _migrate(connection: sqlite3.Connection) -> None:
+    """Apply the steps that the file lacks, each a transaction of its own with its number."""
+    found = number(connection, "PRAGMA user_version")
+    for version, text in migrations():
         if version > found:
-            connection.executescript(f"BEGIN IMMEDIATE;\n{text}\nPRAGMA user_version = {version};\nCOMMIT;")
+            marks = f"PRAGMA application_id = {APPLICATION_ID};\nPRAGMA user_version = {version};"
+            connection.executescript(f"BEGIN IMMEDIATE;\n{text}\n{marks}\nCOMMIT;")
 
 
 def number(connection: sqlite3.Connection, query: str, *parameters: object) -> int:
@@ -157,9 +164,11 @@ def _ours(error: sqlite3.Error, path: str) -> MannerlyError | None:
 
 
 def _no_space_beside(path: str) -> bool:
-    """SQLite calls an exceeded quota an input/output error: tell it from a broken disk by trying to write."""
+    """SQLite calls an exceeded quota or file size an input/output error: tell it from a broken disk by a write."""
     try:
+        sizes = [file.stat().st_size for file in (Path(path), Path(f"{path}-wal")) if file.exists()]
         with tempfile.TemporaryFile(dir=Path(path).parent) as probe:
+            probe.seek(max(sizes, default=0))
             probe.write(bytes(_PROBE_BYTES))
             probe.flush()
     except OSError as error:

@@ -70,13 +70,18 @@ def find(connection: sqlite3.Connection, name: str, hash_: int) -> UrlRecord | N
     return rows.url_record(row) if row else None
 
 
+def urls_query(state: UrlState) -> str:
+    """Return the query for URLs in `state`, in the order of the partial index that holds them."""
+    index, order = {
+        UrlState.WAITING: ("u.state = 0", "u.host_id, u.band, u.template, u.depth, u.seq"),
+        UrlState.DELAYED: ("u.state = 1", "u.host_id, u.due_at"),
+    }.get(state, ("u.state >= 2", "u.seq"))  # said besides: SQLite does not conclude from 4 to >= 2
+    return f"{rows.URL_QUERY} WHERE {index} AND u.state = {int(state)} ORDER BY {order} LIMIT ?"
+
+
 def urls(connection: sqlite3.Connection, *, state: UrlState, limit: int) -> list[UrlRecord]:
-    """Return URLs in `state`: settled ones oldest first, others host by host. The state's own index gives the order."""
-    order = {
-        UrlState.WAITING: "u.host_id, u.band, u.template, u.depth, u.seq",
-        UrlState.DELAYED: "u.host_id, u.due_at",
-    }.get(state, "u.seq")
-    query = f"{rows.URL_QUERY} WHERE u.state = {int(state)} ORDER BY {order} LIMIT ?"
+    """Return URLs in `state`: settled ones oldest first, others host by host."""
+    query = urls_query(state)
     return [rows.url_record(row) for row in connection.execute(query, (limit,))]
 
 

@@ -56,7 +56,7 @@ class WindowReader:
         bands = {band: self._band(host_id, band, limit, left_out) for band in self._bands(host_id)}
         available = {band: len(found.hashes) for band, found in bands.items()}
         # half for those that are due, all of it if nothing else waits
-        room = limit - min(len(due), limit // 2 if any(available.values()) else limit)
+        room = limit - min(len(due), -(-limit // 2) if any(available.values()) else limit)
         shares = share(available, room)
         chosen = [hash_ for band, found in bands.items() for hash_ in found.hashes[: shares[band]]]
         first = due[: limit - len(chosen)]
