@@ -11,8 +11,9 @@ from ipaddress import ip_address, ip_network
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import upa_url
 
+from mannerly.model.errors import InvalidUrl
+from mannerly.model.url import parse
 from mannerly.net.address import vet, vet_answers, vet_name
 from mannerly.net.exchange import Request
 from mannerly.net.fetch import refusal
@@ -33,13 +34,10 @@ def hosts(shared: Path) -> list[dict[str, Any]]:
 def why_refused(url: str, answers: list[str]) -> str | None:
     """Return why nothing is dialled for a link on `PAGE`, or None."""
     try:
-        parsed = upa_url.URL(url, PAGE)
-    except RuntimeError:  # what upa_url raises on a parse error
-        return "no URL"
-    if parsed.protocol not in ("http:", "https:"):
-        return "scheme"
-    parsed.username = parsed.password = parsed.hash = ""
-    host = parsed.hostname.strip("[]")
+        parsed = parse(url, PAGE)
+    except InvalidUrl as error:
+        return str(error)
+    host = parsed.host.strip("[]")
     try:
         answers = [str(ip_address(host))]
     except ValueError:
@@ -67,8 +65,8 @@ def is_right(row: dict[str, Any]) -> bool:
         case "connect_only_to_first_checked_address" | "refuse_second_request":
             return why[0] is None and why[1] is not None
         case "refuse_second_hop":
-            target = upa_url.URL(row["url"]).href, row["response"]["location"]
-            hop = why_refused(str(upa_url.URL(target[1], target[0]).href), LAN.get(target[1], []))
+            location = row["response"]["location"]
+            hop = why_refused(location, LAN.get(location, []))
             return why == [None] and hop is not None
     return False
 

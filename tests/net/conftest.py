@@ -13,7 +13,8 @@ from typing import Protocol
 
 import pytest
 
-from mannerly.net.exchange import DEFAULT_LIMITS, Limits, Request
+from mannerly.model.task import Limits
+from mannerly.net.exchange import DEFAULT_LIMITS, Request
 from mannerly.net.fetch import Fetcher
 
 Answer = Callable[["Conversation"], Awaitable[None]]

@@ -77,12 +77,14 @@ def test_what_is_no_address_is_refused(text: str) -> None:
     assert vet(text, private_ok=True) is not None
 
 
+@pytest.mark.slow
 @given(st.ip_addresses())
 def test_python_never_calls_private_what_may_be_dialled(address: IPv4Address | IPv6Address) -> None:
     if vet(str(address), private_ok=False) is None:
         assert address.is_global
 
 
+@pytest.mark.slow
 @given(st.text())
 def test_any_text_is_judged(text: str) -> None:
     vet(text, private_ok=False)

@@ -15,7 +15,8 @@ import brotli
 import pytest
 import zstandard
 
-from mannerly.net.exchange import FetchFailure, Limits, Request
+from mannerly.model.task import Limits
+from mannerly.net.exchange import FetchFailure, Request
 from mannerly.net.fetch import Fetcher
 
 if TYPE_CHECKING:

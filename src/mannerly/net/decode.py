@@ -2,8 +2,8 @@
 
 A small body can unpack to half a gigabyte (16 KiB of zstd to 511 MiB, measured), so every step asks its library for a
 bounded piece of output and stops when the sum is reached; memory stays near the limit. Browsers' tolerance is kept:
-`deflate` with or without its zlib wrapper, data after the end of a stream, and a body that is not coded as declared,
-which is given as it came and marked.
+`deflate` with or without its zlib wrapper, data after the end of a gzip or deflate stream, and a body that is not coded
+as declared, which is given as it came and marked.
 """
 
 from __future__ import annotations
@@ -270,8 +270,8 @@ class _Brotli:
 class _Zstd:
     """zstd (RFC 8878), frames one after the other.
 
-    The library gives all output of an input at once. A block is at least 3 + 1 bytes and at most 128 KiB of output, so
-    the input is cut into slices that cannot put out much more than 1 MiB.
+    The library gives all output of an input at once. A block is 4 bytes or more and puts out at most 128 KiB, so the
+    input is cut into slices: of at most 1 MiB of output, or 8 MiB where the body has not shrunk much so far.
     """
 
     __slots__ = ("_between", "_object")

@@ -6,12 +6,16 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
+from mannerly.model.task import Limits
+
 Truncated = Literal["body", "length", "coding"]
 """Why the body is not whole: cut at our limit; shorter than the server said; not coded as the server said."""
 
 ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 ACCEPT_LANGUAGE = "en,*;q=0.5"
 ACCEPT_ENCODING = "gzip, deflate, br, zstd"
+
+DEFAULT_LIMITS = Limits()
 
 _OWN_FIELDS = frozenset(
     {"host", "user-agent", "from", "connection", "content-length", "transfer-encoding", "te"}
@@ -43,28 +47,6 @@ class FetchFailure(StrEnum):
     TRUNCATED_HEAD = "truncated-head"  # closed in the middle of the headers
     HEADERS_TOO_LARGE = "headers-too-large"
     PROTOCOL_ERROR = "protocol-error"  # the answer is not HTTP
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What one exchange may take. Seconds and bytes, all positive."""
-
-    connect_s: float = 10.0
-    first_byte_s: float = 20.0
-    """From the moment the request goes out to the first byte of the answer."""
-    exchange_s: float = 60.0
-    low_speed_bytes: int = 100
-    """Slower than this many bytes a second over `low_speed_s` ends the exchange."""
-    low_speed_s: int = 20
-    headers_bytes: int = 256 * 1024
-    """All header blocks together, interim ones and trailers too."""
-    body_bytes: int = 10 * 1024 * 1024
-    """Decoded."""
-    ratio: int = 100
-    """Decoded to transferred bytes, above 1 MiB decoded."""
-
-
-DEFAULT_LIMITS = Limits()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

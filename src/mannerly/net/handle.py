@@ -10,6 +10,7 @@ import select
 import socket
 from dataclasses import dataclass
 from ipaddress import ip_address
+from math import ceil
 from typing import TYPE_CHECKING, Literal
 
 import pycurl
@@ -20,7 +21,8 @@ from mannerly.net.head import Head
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mannerly.net.exchange import Limits, Request, Truncated
+    from mannerly.model.task import Limits
+    from mannerly.net.exchange import Request, Truncated
 
 Stop = Literal["body", "redirect", "headers", "address", "resend", "stale"]
 """Why we ended a transfer: enough body; the body of a redirect; too many headers; another address; sent once already;
@@ -204,7 +206,7 @@ class Handle:
         self._set_option(pycurl.FRESH_CONNECT, 1 if fresh else 0)
         self._set_option(pycurl.HTTPHEADER, request.field_lines())
         self._set_option(pycurl.USERAGENT, request.user_agent)
-        if request.limits != self._limits:
+        if request.limits is not self._limits:
             self._set_limits(request.limits)
         # both are set always: unset, libcurl reads http_proxy, https_proxy and no_proxy from the environment
         self._set_option(pycurl.PROXY, request.proxy or "")
@@ -224,8 +226,8 @@ class Handle:
     def _set_limits(self, limits: Limits) -> None:
         self.curl.setopt(pycurl.CONNECTTIMEOUT_MS, round(limits.connect_s * 1000))
         self.curl.setopt(pycurl.TIMEOUT_MS, round(limits.exchange_s * 1000))
-        self.curl.setopt(pycurl.LOW_SPEED_LIMIT, limits.low_speed_bytes)
-        self.curl.setopt(pycurl.LOW_SPEED_TIME, limits.low_speed_s)
+        self.curl.setopt(pycurl.LOW_SPEED_LIMIT, limits.low_speed_bytes_s)
+        self.curl.setopt(pycurl.LOW_SPEED_TIME, ceil(limits.low_speed_s))
         self._limits = limits
 
     # libcurl's callbacks: run inside socket_action, never raise, never touch the multi handle

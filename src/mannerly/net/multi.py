@@ -92,9 +92,12 @@ class Multi:
             self._timer = self._loop.call_later(timeout_ms / 1000, self._act, pycurl.SOCKET_TIMEOUT, 0)
 
     def _act(self, fd: int, events: int) -> None:
-        _, running = self._multi.socket_action(fd, events)
-        if running < len(self._waiting):
-            self._read_ends()
+        running = 0
+        try:
+            _, running = self._multi.socket_action(fd, events)
+        finally:  # a fault in a callback surfaces here; what it ended must not be waited for
+            if running < len(self._waiting):
+                self._read_ends()
 
     def _read_ends(self) -> None:
         more = 1
