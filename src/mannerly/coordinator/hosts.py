@@ -72,6 +72,9 @@ class ActiveHost:
             cause=record.cause,
             contacted_at=record.contacted_at,
             more=record.waiting > 0,
+            stored_state=record.state,
+            reason=record.reason,
+            detail=record.detail,
         )
 
     def change(self) -> HostChange:

@@ -141,8 +141,21 @@ class Receipt:
 
     def _retire(self, host: ActiveHost, reason: Reason, detail: str) -> None:
         self._event("host-retired", {"host": host.name, "reason": reason, "detail": detail})
-        self._active.lay_off(host, QueueState.RETIRED, reason, detail)
+        self._lay_off(host, QueueState.RETIRED, reason, detail)
+
+    def _lay_off(self, host: ActiveHost, state: QueueState, reason: Reason, detail: str) -> None:
+        """Park or retire the host; what other origins' robots.txt redirects wait for there comes to nothing."""
+        steps = self._active.take_steps(host)
+        self._active.lay_off(host, state, reason, detail)
         self._settle.put(host)
+        self._come_to_nothing(steps, reason)
+
+    def _come_to_nothing(self, steps: list[RobotsStep], reason: Reason) -> None:
+        """Conclude hops that cannot be asked, for the reason that ended their host."""
+        refused_address = reason is Reason.ADDRESS_REFUSED
+        arrival = access.Arrival.ADDRESS_REFUSED if refused_address else access.Arrival.FAILED
+        for step in steps:
+            self._conclude(step, access.RobotsAnswer(arrival=arrival, failure=str(reason), hops=step.hops))
 
     # ------------------------------------------------------------------------------------------------ the name
 
@@ -184,11 +197,7 @@ class Receipt:
         """End every URL of the host with `reason`, as its turn comes, without a request."""
         host.ending, host.ending_detail = reason, detail
         self._event("host-ends", {"host": host.name, "reason": reason, "detail": detail})
-        for step in self._active.take_steps(host):
-            arrival = (
-                access.Arrival.ADDRESS_REFUSED if reason is Reason.ADDRESS_REFUSED else access.Arrival.FAILED
-            )
-            self._conclude(step, access.RobotsAnswer(arrival=arrival, failure=str(reason), hops=step.hops))
+        self._come_to_nothing(self._active.take_steps(host), reason)
 
     # ----------------------------------------------------------------------------------------------- robots.txt
 
@@ -216,6 +225,9 @@ class Receipt:
             return
         self._rulesets.quests[step.origin] = step
         host = await self._active.ensure(name)
+        if host.ending is not None or host.reason is not None:
+            self._come_to_nothing([step], host.ending or host.reason or Reason.HOST_RETIRED)
+            return
         host.queue.prerequisites.appendleft(step)
         self._active.reschedule(host)
 
@@ -250,8 +262,7 @@ class Receipt:
         if reason is not None:
             delay = f"Crawl-delay: {record.ruleset.crawl_delay_s}" if record.ruleset.crawl_delay_s else ""
             self._event("host-parked", {"host": host.name, "reason": reason})
-            self._active.lay_off(host, QueueState.PARKED, reason, delay)
-            self._settle.put(host)
+            self._lay_off(host, QueueState.PARKED, reason, delay)
 
     def _unreachable(self, host: ActiveHost, record: OriginRecord) -> None:
         """Nothing is fetched without rules: wait with the host's back-off, retire it after five times."""

@@ -148,19 +148,25 @@ class LocalTransport:
             return
         self._event("worker-died", {"worker": worker.number, "code": code, "tasks": len(worker.tasks)})
         self._deaths += 1
-        if self._deaths >= DEATHS_IN_A_ROW:
-            self._broken = MannerlyError(
-                f"workers end before they have done anything (exit code {code})",
-                hint="`mannerly doctor` tells why",
-            )
-        else:
-            await self._start(worker.number)
+        await self._replace(worker.number, code)
         held, worker.tasks = worker.tasks, {}
         for task in held.values():
             outcome = Unknown(detail=f"the worker ended with code {code}")
             self._results.put_nowait(Result(task_id=task.id, outcome=outcome, epoch=task.epoch))
         if self._broken is not None and not held:
             self._results.put_nowait(Result(task_id=0, outcome=Unknown()))
+
+    async def _replace(self, number: int, code: int) -> None:
+        """Start another worker, unless workers cannot live here: then everybody who waits for results is told."""
+        why = f"workers end before they have done anything (exit code {code})"
+        if self._deaths < DEATHS_IN_A_ROW:
+            try:
+                await self._start(number)
+            except OSError as error:
+                why = f"a worker process cannot be started: {error}"
+            else:
+                return
+        self._broken = MannerlyError(why, hint="`mannerly doctor` tells why")
 
     def _take(self, worker: _Worker, message: codec.Message) -> None:
         """Pass a result on, if it is one that this worker owes."""

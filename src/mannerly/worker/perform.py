@@ -9,11 +9,15 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import lru_cache
 from typing import Final
 
+import msgspec
+
 from mannerly import __version__
 from mannerly.clock import Clock
+from mannerly.extract.html import NO_LINKS
 from mannerly.extract.page import Extracted, extract_page
 from mannerly.extract.select import Selectors, compile_selectors
 from mannerly.model import url as urls
@@ -21,6 +25,7 @@ from mannerly.model.blob import PagePart, seal
 from mannerly.model.errors import InvalidUrl, SelectorInvalid
 from mannerly.model.orders import WorkerOrders
 from mannerly.model.result import (
+    MAX_BLOB_BYTES,
     AddressChanged,
     Expired,
     Failed,
@@ -140,7 +145,6 @@ class Performer:
     # ------------------------------------------------------------------------------------------------ fetching
 
     async def _fetch(self, task: Task, url: Url) -> net.Exchange:
-        limits = task.limits
         if not port_verdict(url, self._ports, self._private_hosts).allowed:
             return net.Exchange(failure=net.FetchFailure.PORT_REFUSED, detail=f"port {url.port}")
         is_robots = task.kind is TaskKind.ROBOTS
@@ -154,16 +158,9 @@ class Performer:
             if_modified_since=task.validators.last_modified,
             proxy=self._orders.proxy or None,
             private_ok=self._private_ok(url.host),
-            limits=net.Limits(
-                connect_s=limits.connect_s,
-                first_byte_s=limits.first_byte_s,
-                exchange_s=limits.exchange_s,
-                low_speed_bytes=limits.low_speed_bytes_s,
-                low_speed_s=max(1, round(limits.low_speed_s)),
-                headers_bytes=limits.headers_bytes,
-                body_bytes=ROBOTS_BODY_BYTES if is_robots else limits.body_bytes,
-                ratio=limits.ratio,
-            ),
+            limits=msgspec.structs.replace(task.limits, body_bytes=ROBOTS_BODY_BYTES)
+            if is_robots
+            else task.limits,
         )
         return await self._fetcher.fetch(request)
 
@@ -283,6 +280,11 @@ def page_read(task: Task, url: Url, exchange: net.Exchange, retry_after: str, *,
         strip=frozenset(wanted.strip_parameters),
     )
     cuts = [*([exchange.truncated] if exchange.truncated else []), *said.truncated]
+    blob = seal(page_part(said, wanted))
+    if len(blob) > MAX_BLOB_BYTES:
+        # what does not shrink was hardly text: the record goes without it, never the page without a record
+        blob = seal(page_part(replace(said, text="", fields={}, items=None, links=NO_LINKS), wanted))
+        cuts.append("record")
     page = Page(
         status=exchange.status,
         bytes=len(exchange.body),
@@ -300,7 +302,7 @@ def page_read(task: Task, url: Url, exchange: net.Exchange, retry_after: str, *,
         page=page,
         links=(*grouped(said.links.follow), *grouped(said.links.nofollow, nofollow=True)),
         links_cut=said.links.cut,
-        blob=seal(page_part(said, wanted)),
+        blob=blob,
         retry_after=retry_after,
     )
 
@@ -339,7 +341,8 @@ def grouped(links: Iterable[tuple[str, str]], *, nofollow: bool = False) -> tupl
             origin = urls.origin_of(key)
             prefix = origin + "/"
             group = by_host.setdefault(urls.host_of(key), [])
-        group.append((key, "" if href == key else href))
+        if len(key) <= MAX_URL_CHARS:
+            group.append((key, "" if href == key else href))
     return tuple(LinkGroup(host, tuple(pairs), nofollow) for host, pairs in by_host.items())
 
 

@@ -18,7 +18,7 @@ from typing import BinaryIO, Protocol
 
 from mannerly.model.errors import WireError
 from mannerly.model.orders import WorkerOrders
-from mannerly.model.result import Result
+from mannerly.model.result import Failed, Failure, Result
 from mannerly.model.task import Task
 
 PR_SET_PDEATHSIG = 1
@@ -94,7 +94,12 @@ async def _answer(
     frame: Callable[[Result], bytes],
 ) -> None:
     result = await performer.perform(task, received_at)
-    writer.write(frame(result))
+    try:
+        message = frame(result)
+    except WireError as error:
+        outcome = Failed(failure=Failure.TOO_COSTLY, detail=str(error))
+        message = frame(Result(task_id=task.id, outcome=outcome, timing=result.timing, worker=result.worker))
+    writer.write(message)
     await writer.drain()
 
 
