@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
@@ -15,6 +16,10 @@ from typing import Any, Final
 
 import pytest
 
+from mannerly.model.host import HostRecord
+from mannerly.model.task import UrlState
+from mannerly.ports import UrlRecord
+from mannerly.store.sqlite import SqliteStore
 from mannerly.testing.site import Site
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -134,6 +139,18 @@ class Crawl:
         assert process.returncode in (0, 1, 3), process.stderr
         return process.returncode, json.loads(process.stdout)
 
+    def stored(self, url: str) -> UrlRecord:
+        """Return what is stored of the only URL with that href, once the crawl has ended."""
+        records, _ = asyncio.run(_read_state(self.state / "state.sqlite"))
+        (found,) = (record for record in records if record.href == url)
+        return found
+
+    def host(self, name: str) -> HostRecord:
+        """Return what is stored of a host, once the crawl has ended."""
+        _, hosts = asyncio.run(_read_state(self.state / "state.sqlite"))
+        (found,) = (host for host in hosts if host.name == name)
+        return found
+
     def configuration(self, text: str) -> list[str]:
         """Write a crawl.toml and return the option that names it."""
         path = self.folder / "crawl.toml"
@@ -147,6 +164,15 @@ class Crawl:
                 with suppress(ProcessLookupError):
                     process.kill()
                 process.communicate()
+
+
+async def _read_state(path: Path) -> tuple[list[UrlRecord], list[HostRecord]]:
+    store = SqliteStore(path, read_only=True)
+    try:
+        records = [record for state in UrlState for record in await store.urls(state=state, limit=10_000)]
+        return records, await store.hosts(limit=10_000)
+    finally:
+        await store.close()
 
 
 @pytest.fixture
@@ -164,15 +190,13 @@ def crawl(tmp_path: Path) -> Iterator[Crawl]:
     runner.close()
 
 
-@pytest.fixture
-def new_crawl(tmp_path: Path) -> Iterator[Callable[[str], Crawl]]:
-    """Make further crawls with folders of their own, by name."""
+@pytest.fixture(scope="session")
+def new_crawl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Crawl]]:
+    """Make further crawls with folders of their own, by name; for fixtures that several tests share too."""
     made: list[Crawl] = []
 
     def make(name: str) -> Crawl:
-        folder = tmp_path / name
-        folder.mkdir()
-        made.append(Crawl(folder))
+        made.append(Crawl(tmp_path_factory.mktemp(name)))
         return made[-1]
 
     yield make
