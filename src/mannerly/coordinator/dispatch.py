@@ -224,6 +224,7 @@ class Dispatch:
             identity=self._orders.identity,
             limits=self._orders.limits,
             validators=Validators(held.etag, held.last_modified) if held is not None else Validators(),
+            fresh=step.repeats > 0,
         )
         host.queue.in_flight.add(task.id)
         if urls.host_of(step.origin + "/") == host.name:
@@ -252,6 +253,7 @@ class Dispatch:
             wanted=self._orders.wanted,
             headers=self._orders.headers if origin in self._orders.header_origins else (),
             attempt=entry.attempts + 1,
+            fresh=entry.uncounted > 0,
         )
         await self._send(Flight(task, host, self._clock.monotonic(), permit, entry=entry))
         return True
@@ -285,7 +287,13 @@ class Dispatch:
 
     async def _resolve(self, host: ActiveHost) -> None:
         """Ask a worker for the host's addresses; one such task a name at a time, no permit needed."""
-        task = Task(id=self._flights.next_id(), kind=TaskKind.RESOLVE, url=host.name, host=host.name)
+        task = Task(
+            id=self._flights.next_id(),
+            kind=TaskKind.RESOLVE,
+            url=host.name,
+            host=host.name,
+            fresh=host.dns_failures > 0,
+        )
         host.blocked = True
         await self._send(Flight(task, host, self._clock.monotonic()))
         self._active.reschedule(host)

@@ -203,7 +203,9 @@ class Receipt:
 
     async def _robots(self, step: RobotsStep, outcome: Outcome) -> None:
         """Follow robots.txt's redirect, or conclude what asking came to."""
-        if isinstance(outcome, Unknown | Expired | AddressChanged) and step.repeats < retries.MAX_UNCOUNTED:
+        uncounted = isinstance(outcome, Unknown | Expired | AddressChanged)
+        kept_was_dead = isinstance(outcome, Failed) and outcome.failure is Failure.CONNECTION_CLOSED
+        if (uncounted and step.repeats < retries.MAX_UNCOUNTED) or (kept_was_dead and not step.repeats):
             await self._ask(replace(step, repeats=step.repeats + 1))
             return
         answer = answer_of(outcome, step, self._clock.now())

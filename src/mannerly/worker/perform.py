@@ -111,7 +111,7 @@ class Performer:
             return self._result(task, Expired())
         if task.kind is TaskKind.RESOLVE:
             began_at = loop.time()
-            outcome = await self._resolve(task.url)
+            outcome = await self._resolve(task.url, fresh=task.fresh)
             return self._result(task, outcome, Timing(elapsed_s=loop.time() - began_at))
         try:
             url = urls.parse(task.url)
@@ -135,12 +135,12 @@ class Performer:
 
     # ------------------------------------------------------------------------------------------------ names
 
-    async def _resolve(self, name: str) -> Outcome:
+    async def _resolve(self, name: str, *, fresh: bool) -> Outcome:
         private_ok = self._private_ok(name)
         why = vet_name(name, private_ok=private_ok)
         if why is not None:
             return Resolved(refused=((name[:MAX_NAME_CHARS], why[:MAX_NAME_CHARS]),))
-        return resolution_outcome(await self._resolver.resolve(name), private_ok=private_ok)
+        return resolution_outcome(await self._resolver.resolve(name, fresh=fresh), private_ok=private_ok)
 
     # ------------------------------------------------------------------------------------------------ fetching
 
@@ -157,6 +157,7 @@ class Performer:
             if_none_match=task.validators.etag,
             if_modified_since=task.validators.last_modified,
             proxy=self._orders.proxy or None,
+            fresh=task.fresh,
             private_ok=self._private_ok(url.host),
             limits=msgspec.structs.replace(task.limits, body_bytes=ROBOTS_BODY_BYTES)
             if is_robots
