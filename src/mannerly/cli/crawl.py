@@ -137,8 +137,8 @@ def pace_line(job: Job) -> str:
 
 def rounded(number: float) -> int:
     """Return the number to one digit that counts: nobody knows the pace any better."""
-    digits = len(str(int(number))) - 1
-    return max(1, round(number / 10**digits)) * 10**digits
+    unit = int("1" + "0" * (len(str(int(number))) - 1))
+    return max(1, round(number / unit)) * unit
 
 
 def dry_run(job: Job) -> None:
