@@ -37,6 +37,7 @@ __all__ = [
     "Sink",
     "SinkState",
     "StateStore",
+    "TemplateCount",
     "Transport",
     "UrlChange",
     "UrlId",
@@ -241,6 +242,18 @@ class SinkState:
     name: str
     position: Position
     state: str
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateCount:
+    """A template of a host, and how many of its URLs are stored and fetched."""
+
+    host_id: int
+    id: int
+    host: str
+    pattern: str
+    stored: int
+    fetched: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,11 +22,12 @@ from mannerly.ports import (
     Damage,
     Refusal,
     SinkState,
+    TemplateCount,
     UrlId,
     UrlRecord,
     Window,
 )
-from mannerly.store import commit, crawl, reads
+from mannerly.store import commit, crawl, reads, survey
 from mannerly.store.connection import connect, transaction, translated
 from mannerly.store.window import WindowReader
 
@@ -160,6 +161,28 @@ class SqliteStore:
     async def seen_hashes(self, after: UrlId | None, *, limit: int) -> list[UrlId]:
         """See `StateStore.seen_hashes`."""
         return await self._read(reads.seen_hashes, after, limit=limit)
+
+    # what readers ask besides: `why` and `report` go over whole tables in short transactions
+
+    async def scan_hosts(self, after: int, *, limit: int) -> list[HostRecord]:
+        """Return hosts with a larger id than `after`, in order of their ids."""
+        return await self._read(survey.scan_hosts, after, limit=limit)
+
+    async def scan_origins(self, after: str, *, limit: int) -> list[OriginRecord]:
+        """Return origins behind `after`, in the order of their names."""
+        return await self._read(survey.scan_origins, after, limit=limit)
+
+    async def scan_templates(self, after: TemplateCount | None, *, limit: int) -> list[TemplateCount]:
+        """Return templates behind `after`, in the order of the table."""
+        return await self._read(survey.scan_templates, after, limit=limit)
+
+    async def sinks(self) -> list[SinkState]:
+        """Return how far each sink has come."""
+        return await self._read(survey.sinks)
+
+    async def refusals_of(self, urls: Sequence[str]) -> list[Refusal]:
+        """Return the stored samples of refused candidates that are one of `urls`."""
+        return await self._read(survey.refusals_of, urls)
 
     async def close(self) -> None:
         """See `StateStore.close`. May be called again."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import random
 import secrets
+import shutil
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass
@@ -14,6 +14,7 @@ from pathlib import Path
 
 import msgspec
 
+from mannerly.cli.assemble.rules import intake_rules, scope_of, state_database
 from mannerly.cli.job import Job, is_public, scope_text
 from mannerly.clock import Clock, SystemClock
 from mannerly.coordinator.active import ActiveSet
@@ -21,18 +22,15 @@ from mannerly.coordinator.addresses import AddressBook
 from mannerly.coordinator.deliver import Delivery
 from mannerly.coordinator.dispatch import Allowance, Dispatch, Orders
 from mannerly.coordinator.flights import Flights
-from mannerly.coordinator.intake import Intake, Rules
+from mannerly.coordinator.intake import Intake
 from mannerly.coordinator.receipt import Receipt
 from mannerly.coordinator.rulesets import Rulesets
 from mannerly.coordinator.service import Crawl, Ending, Runner, Status
 from mannerly.coordinator.settle import FrameFacts, Settle
 from mannerly.gate.memory import MemoryGate
-from mannerly.model import url as urls
 from mannerly.model.config import Config
+from mannerly.model.errors import DiskFull
 from mannerly.model.orders import WorkerOrders
-from mannerly.model.url import Url
-from mannerly.model.verdict import Verdict
-from mannerly.policy.scope import Scope, port_verdict
 from mannerly.ports import CrawlRecord, Sink, StateStore
 from mannerly.sink.choice import choose_sink
 from mannerly.store.journal import FileJournal
@@ -55,10 +53,9 @@ class Embedded:
     delivery: Delivery
 
     async def drain(self) -> None:
-        """Bring the sinks up to date, without a crawl."""
-        running = asyncio.ensure_future(self.delivery.run())
+        """Bring the sinks up to date without a crawl, and end the run cleanly: of a finished crawl nothing is due."""
         await self.delivery.drain()
-        await running
+        await self.store.close_crawl(finished=True)
 
 
 def state_lock(folder: Path) -> StateLock:
@@ -66,9 +63,25 @@ def state_lock(folder: Path) -> StateLock:
     return StateLock(folder)
 
 
-def state_database(folder: Path) -> Path:
-    """Return where the state of a crawl folder is."""
-    return folder / "state.sqlite"
+def why_full(job: Job, folder: Path) -> DiskFull:
+    """Return what to say where the journal's limit, or the disk's reserve, has stopped the dispatch."""
+    journal = job.config.journal
+    free = shutil.disk_usage(folder).free
+    if free < journal.min_free_bytes:
+        return DiskFull(
+            f"{mebibytes(free)} are free on the disk of {folder}, less than the reserve of "
+            f"{mebibytes(journal.min_free_bytes)}",
+            hint="make space and run the same command again, or lower [journal] min_free_bytes; nothing is lost",
+        )
+    return DiskFull(
+        f"the journal in {folder / 'journal'} has reached its limit of {mebibytes(journal.max_bytes)}",
+        hint="raise [journal] max_bytes and run the same command again; nothing is lost",
+    )
+
+
+def mebibytes(number: int) -> str:
+    """Return a size as text."""
+    return f"{number / (1 << 20):,.1f} MiB"
 
 
 @asynccontextmanager
@@ -261,31 +274,6 @@ def configuration_text(config: Config) -> str:
     return json.dumps(raw, sort_keys=True)
 
 
-def scope_of(job: Job, record: CrawlRecord) -> Scope:
-    """Return the scope as it stands: that of the seeds, and where redirected seeds of earlier runs ended up."""
-    scope = job.scope
-    for href in record.joined:
-        scope = scope.joined(urls.parse(href))
-    return scope
-
-
-def intake_rules(job: Job, record: CrawlRecord) -> Rules:
-    """Return what intake decides by."""
-    ports, private = frozenset(job.config.fetch.ports), job.private_hosts
-
-    def verdict(url: Url) -> Verdict:
-        return port_verdict(url, ports, private)
-
-    return Rules(
-        secret=record.secret,
-        budget=job.config.budget,
-        strip=frozenset(job.config.scope.strip_parameters),
-        needs_contact=job.needs_contact,
-        port_verdict=verdict,
-        seed_hosts=frozenset(seed.url.host for seed in job.seeds),
-    )
-
-
 def worker_orders(job: Job) -> WorkerOrders:
     """Return the standing orders of the job's workers."""
     config = job.config
@@ -313,8 +301,3 @@ def output_sink(
     names = [name.removesuffix("[]") for name in job.config.select.fields]
     whole = job.config.journal.keep == "all"
     return choose_sink(job.config.output, crawl=record.id, fields=names, journal_whole=whole, around=around)
-
-
-def open_for_reading(folder: Path) -> SqliteStore:
-    """Open the state of a crawl folder for readers: short transactions, no lock."""
-    return SqliteStore(state_database(folder), read_only=True)
