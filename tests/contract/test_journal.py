@@ -121,6 +121,7 @@ def test_the_journal_goes_on_where_it_was_left(tmp_path: Path) -> None:
         opened.close()
 
 
+@pytest.mark.slow
 def test_i5_cutting_drops_what_no_transaction_knows(journal: Journal) -> None:
     for keep in (13, 12, 5, 1, 0):
         positions = journal.append([frame(n) for n in range(20)])
@@ -287,6 +288,7 @@ def hurt(positions: list[Position], segment: int, start: int, end: int, last: in
     return lost
 
 
+@pytest.mark.slow
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_i5_any_flipped_bytes_leave_every_other_frame(
@@ -309,6 +311,7 @@ def test_i5_any_flipped_bytes_leave_every_other_frame(
     assert damaged_numbers(opened.damaged(), positions) == lost
 
 
+@pytest.mark.slow
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_i5_any_cut_leaves_every_frame_before_it_and_tells_the_rest(
@@ -326,6 +329,7 @@ def test_i5_any_cut_leaves_every_frame_before_it_and_tells_the_rest(
     assert damaged_numbers(opened.damaged(), positions) == lost
 
 
+@pytest.mark.slow
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_i5_a_torn_append_is_cut_at_the_committed_position(

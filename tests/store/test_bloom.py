@@ -19,6 +19,7 @@ def random_keys(n: int, seed: int) -> np.ndarray[tuple[int], np.dtype[np.uint64]
     return np.random.default_rng(seed).integers(0, 1 << 64, n, dtype=np.uint64)
 
 
+@pytest.mark.slow
 @given(added=st.lists(hashes, max_size=6), asked=hashes)
 def test_what_was_added_is_never_certainly_new(added: list[list[int]], asked: list[int]) -> None:
     seen = BloomFilter.open(None, 50)
@@ -31,7 +32,8 @@ def test_what_was_added_is_never_certainly_new(added: list[list[int]], asked: li
     assert seen.count == sum(map(len, added))
 
 
-@pytest.mark.parametrize("layers", [1, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("layers", [1, 3])
 def test_at_most_one_in_a_thousand_is_taken_for_seen(layers: int) -> None:
     capacity = 40_000
     seen = BloomFilter.open(None, capacity)
@@ -63,7 +65,8 @@ def test_a_clean_close_is_taken_up_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "harm", ["not closed", "other crawl", "shortened", "garbage", "empty", "layer lost first"]
+    "harm",
+    ["not closed", "other crawl", "shortened", "garbage", "empty", "first layer lost", "last layer lost"],
 )
 def test_an_unclean_filter_answers_maybe_until_it_is_rebuilt(tmp_path: Path, harm: str) -> None:
     path = tmp_path / "seen.bloom"
@@ -80,8 +83,10 @@ def test_an_unclean_filter_answers_maybe_until_it_is_rebuilt(tmp_path: Path, har
             path.write_bytes(b"\xff" * path.stat().st_size)
         case "empty":
             path.write_bytes(b"")
-        case "layer lost first":
+        case "first layer lost":
             path.unlink()
+        case "last layer lost":
+            path.with_name("seen.bloom.1").unlink()
     again = BloomFilter.open(path, 100, token=8 if harm == "other crawl" else 7)
     ready = [again.ready]
     assert ready == [False]

@@ -404,7 +404,6 @@ QUERIES = {
     "next template": window._NEXT_TEMPLATE,
     "of a template": window._OF_TEMPLATE,
     "delayed": window._DELAYED,
-    "waiting row": rows.WAITING_QUERY,
     "ready hosts": reads._READY,
     "count host": commit._COUNT_HOST,
     "find": rows.URL_QUERY + " WHERE u.host_id = (SELECT id FROM host WHERE name = ?) AND u.hash = ?",
@@ -427,10 +426,17 @@ def test_no_query_reads_or_sorts_a_whole_table(name: str) -> None:
     assert not [step for step in plan if "TEMP B-TREE" in step], plan
 
 
-def test_bands_share_a_window_by_weight_and_leave_nothing_free() -> None:
-    assert window.share({0: 100, 1: 100, 2: 100, 3: 100}, 15) == {0: 8, 1: 4, 2: 2, 3: 1}
-    assert window.share({0: 1, 1: 100, 2: 100}, 60) == {0: 1, 1: 51, 2: 8}
-    assert window.share({3: 50}, 20) == {3: 20}
-    assert window.share({0: 9, 3: 9}, 1) == {0: 1, 3: 0}
-    assert window.share({}, 9) == {}
-    assert window.share({1: 3, 2: 4}, 99) == {1: 3, 2: 4}
+@pytest.mark.parametrize(
+    ("bands", "room", "shares"),
+    [
+        ([0, 1, 2, 3], 15, [8, 4, 2, 1]),
+        ([0, 1, 2, 3], 4, [2, 1, 1, 0]),
+        ([3], 20, [20]),
+        ([0, 3], 1, [1, 0]),
+        ([1, 2], 0, [0, 0]),
+        ([], 9, []),
+        ([3, 4, 9], 9, [3, 3, 3]),
+    ],
+)
+def test_bands_share_a_window_by_weight(bands: list[int], room: int, shares: list[int]) -> None:
+    assert window.share(bands, room) == shares

@@ -73,7 +73,7 @@ def find(connection: sqlite3.Connection, name: str, hash_: int) -> UrlRecord | N
 def urls_query(state: UrlState) -> str:
     """Return the query for URLs in `state`, in the order of the partial index that holds them."""
     index, order = {
-        UrlState.WAITING: ("u.state = 0", "u.host_id, u.band, u.template, u.depth, u.seq"),
+        UrlState.WAITING: ("u.state = 0", "u.host_id, u.band, u.template"),
         UrlState.DELAYED: ("u.state = 1", "u.host_id, u.due_at"),
     }.get(state, ("u.state >= 2", "u.seq"))  # said besides: SQLite does not conclude from 4 to >= 2
     return f"{rows.URL_QUERY} WHERE {index} AND u.state = {int(state)} ORDER BY {order} LIMIT ?"

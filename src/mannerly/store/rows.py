@@ -21,9 +21,8 @@ HOST_COLUMNS: Final = (
 # A URL's page of discovery is looked up, not copied: it is an admitted URL itself.
 WAITING_QUERY: Final = """
 SELECT u.host_id, u.hash, u."key", u.href, u.template, u.band, u.depth, u.attempts, u.uncounted, u.respelled,
-       coalesce(v.href, v."key", ''), u.chain, u.seed, u.schemeless
+       coalesce(v.href, v."key", ''), u.chain, u.seed, u.schemeless, u.seq, u.due_at
 FROM url u LEFT JOIN url v ON v.host_id = u.via_host AND v.hash = u.via_hash
-WHERE u.host_id = ? AND u.hash = ?
 """
 
 URL_QUERY: Final = """
@@ -82,7 +81,7 @@ def host_record(row: tuple[Any, ...]) -> HostRecord:
 
 
 def waiting(row: tuple[Any, ...]) -> Waiting:
-    """Return the record of a row of WAITING_QUERY."""
+    """Return the record of a row of WAITING_QUERY, which ends in seq and due_at."""
     return Waiting(
         id=UrlId(row[0], unsigned(row[1])),
         key=row[2],

@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import sqlite3
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Final
 
-from mannerly.ports import Window
+from mannerly.ports import Waiting, Window
 from mannerly.store import rows
 
 BAND_WEIGHTS: Final = (8, 4, 2, 1)
@@ -24,22 +23,91 @@ TEMPLATES_A_CALL: Final = 64
 TURNS_REMEMBERED: Final = 20_000
 
 _NEXT_BAND = "SELECT band FROM url WHERE host_id = ? AND band > ? AND state = 0 ORDER BY band LIMIT 1"
-_NEXT_TEMPLATE = "SELECT template FROM url WHERE host_id = ? AND band = ? AND template > ? AND state = 0 ORDER BY template LIMIT 1"
-_OF_TEMPLATE = (
-    "SELECT depth, seq, hash FROM url WHERE host_id = ? AND band = ? AND template = ? AND state = 0 "
-    "AND (depth, seq) > (?, ?) ORDER BY depth, seq LIMIT ?"
+_NEXT_TEMPLATE = (
+    "SELECT template FROM url WHERE host_id = ? AND band = ? AND template > ? AND template <= ? AND state = 0 "
+    "ORDER BY template LIMIT 1"
 )
-_DELAYED = "SELECT hash, due_at FROM url WHERE host_id = ? AND state = 1 ORDER BY due_at"
-_BEFORE_ALL: Final = -(1 << 63)  # the least number a column holds
+_OF_TEMPLATE = rows.WAITING_QUERY + (
+    " WHERE u.host_id = ? AND u.band = ? AND u.template = ? AND u.state = 0 AND (u.depth, u.seq) > (?, ?)"
+    " ORDER BY u.depth, u.seq LIMIT ?"
+)
+_DELAYED = rows.WAITING_QUERY + " WHERE u.host_id = ? AND u.state = 1 ORDER BY u.due_at"
+_FIRST: Final = -(1 << 63)  # the range of a column
+_LAST: Final = (1 << 63) - 1
+_CHUNK: Final = 4
+_LARGEST_CHUNK: Final = 256
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """URLs of one band in order, as hashes; the templates of the first round; whether the band has more."""
+class _Band:
+    """The URLs of one band of a host, read as they are taken: templates in turn from the one after `turn`."""
 
-    hashes: list[int]
-    templates: list[int]
-    more: bool
+    def __init__(
+        self, connection: sqlite3.Connection, host_id: int, band: int, turn: int, left_out: set[int]
+    ) -> None:
+        self._connection = connection
+        self._host_id = host_id
+        self._band = band
+        self._left_out = left_out
+        self._urls = self._in_turn(turn)
+        self._capped = False
+        self.number = band
+        self.turn = turn
+        self.taken: list[Waiting] = []
+
+    def take(self, most: int) -> int:
+        """Take up to `most` further URLs; return how many. `turn` is then the last template served."""
+        before = len(self.taken)
+        self.taken.extend(islice(self._urls, most))
+        return len(self.taken) - before
+
+    def has_more(self) -> bool:
+        """True if there was more to take. Nothing may be taken after."""
+        return next(self._urls, None) is not None or self._capped
+
+    def _in_turn(self, start: int) -> Iterator[Waiting]:
+        """Yield one URL of each template, round after round. Templates are looked up as the first round goes.
+
+        One whose URLs are all left out is passed over; there are no more of those than URLs left out.
+        """
+        queues: list[Iterator[Waiting]] = []
+        for template in self._templates(start):
+            if len(queues) == TEMPLATES_A_CALL:
+                self._capped = True
+                break
+            queue = self._of_template(template)
+            for url in islice(queue, 1):
+                self.turn = template
+                yield url
+                queues.append(queue)
+        while queues:
+            unfinished = []
+            for queue in queues:
+                for url in islice(queue, 1):
+                    yield url
+                    unfinished.append(queue)
+            queues = unfinished
+
+    def _templates(self, start: int) -> Iterator[int]:
+        """Yield each template once: those after `start`, then those up to it."""
+        for after, last in ((start, _LAST), (_FIRST, start)):
+            template = after
+            while row := self._connection.execute(
+                _NEXT_TEMPLATE, (self._host_id, self._band, template, last)
+            ).fetchone():
+                template = row[0]
+                yield template
+
+    def _of_template(self, template: int) -> Iterator[Waiting]:
+        depth, seq, chunk = -1, -1, _CHUNK
+        while True:
+            found = self._connection.execute(
+                _OF_TEMPLATE, (self._host_id, self._band, template, depth, seq, chunk)
+            ).fetchall()
+            yield from (rows.waiting(row) for row in found if row[1] not in self._left_out)
+            if len(found) < chunk:
+                return
+            depth, seq = found[-1][6], found[-1][14]
+            chunk = min(2 * chunk, _LARGEST_CHUNK)
 
 
 class WindowReader:
@@ -53,41 +121,38 @@ class WindowReader:
         """See `StateStore.window`."""
         left_out = {rows.signed(hash_) for hash_ in exclude}
         due, more_due, next_due_at = self._due(host_id, now, left_out, limit)
-        bands = {band: self._band(host_id, band, limit, left_out) for band in self._bands(host_id)}
-        available = {band: len(found.hashes) for band, found in bands.items()}
+        bands = [self._band(host_id, band, left_out) for band in self._bands(host_id)]
         # half for those that are due, all of it if nothing else waits
-        room = limit - min(len(due), -(-limit // 2) if any(available.values()) else limit)
-        shares = share(available, room)
-        chosen = [hash_ for band, found in bands.items() for hash_ in found.hashes[: shares[band]]]
+        room = limit - min(len(due), -(-limit // 2))
+        for band, most in zip(bands, share([band.number for band in bands], room), strict=True):
+            room -= band.take(most)
+        for band in bands:
+            room -= band.take(room)
+        chosen = [url for band in bands for url in band.taken]
         first = due[: limit - len(chosen)]
-        for band, found in bands.items():
-            self._pass_turn(host_id, band, found.templates[: shares[band]])
-        more = (
-            more_due
-            or any(found.more for found in bands.values())
-            or len(first) + len(chosen) < len(due) + sum(available.values())
-        )
-        urls = [rows.waiting(self._row(host_id, hash_)) for hash_ in (*first, *chosen)]
+        for band in bands:
+            self._pass_turn(host_id, band)
+        more = more_due or len(first) < len(due) or any(band.has_more() for band in bands)
+        urls = [*first, *chosen]
         return Window(urls, None if urls or more else next_due_at, more)
 
-    def _row(self, host_id: int, hash_: int) -> tuple[object, ...]:
-        row: tuple[object, ...] = self._connection.execute(rows.WAITING_QUERY, (host_id, hash_)).fetchone()
-        return row
+    def _band(self, host_id: int, band: int, left_out: set[int]) -> _Band:
+        return _Band(self._connection, host_id, band, self._turns.get((host_id, band), _FIRST), left_out)
 
     def _due(
         self, host_id: int, now: float, left_out: set[int], limit: int
-    ) -> tuple[list[int], bool, float | None]:
+    ) -> tuple[list[Waiting], bool, float | None]:
         """Return the delayed URLs that are due, whether there are more, and when the next one is due if not."""
-        hashes: list[int] = []
-        for hash_, due_at in self._connection.execute(_DELAYED, (host_id,)):
-            if hash_ in left_out:
+        urls: list[Waiting] = []
+        for row in self._connection.execute(_DELAYED, (host_id,)):
+            if row[1] in left_out:
                 continue
-            if due_at > now:
-                return hashes, False, due_at
-            if len(hashes) == limit:
-                return hashes, True, None
-            hashes.append(hash_)
-        return hashes, False, None
+            if row[15] > now:
+                return urls, False, row[15]
+            if len(urls) == limit:
+                return urls, True, None
+            urls.append(rows.waiting(row))
+        return urls, False, None
 
     def _bands(self, host_id: int) -> Iterator[int]:
         band = -1
@@ -95,91 +160,24 @@ class WindowReader:
             band = row[0]
             yield band
 
-    def _band(self, host_id: int, band: int, limit: int, left_out: set[int]) -> _Found:
-        """Return up to `limit` URLs of a band, templates in turn from the one whose turn it is."""
-        ids, complete = self._templates(host_id, band, left_out)
-        chunk = max(4, limit // max(1, len(ids)) + 1)
-        queues = [self._of_template(host_id, band, id_, left_out, chunk) for id_ in ids]
-        hashes = list(islice(in_turn(queues), limit + 1))
-        return _Found(hashes[:limit], ids, more=len(hashes) > limit or not complete)
-
-    def _templates(self, host_id: int, band: int, left_out: set[int]) -> tuple[list[int], bool]:
-        """Return the templates whose turn it is that have a URL to give, and whether these are all there are.
-
-        A template all of whose URLs are left out is passed over; there are no more of those than URLs left out.
-        """
-        start = self._turns.get((host_id, band), _BEFORE_ALL)
-        ids: list[int] = []
-        for id_ in self._templates_from(host_id, band, start):
-            if len(ids) == TEMPLATES_A_CALL:
-                return ids, False
-            if not left_out or next(self._of_template(host_id, band, id_, left_out, 1), None) is not None:
-                ids.append(id_)
-        return ids, True
-
-    def _templates_from(self, host_id: int, band: int, start: int) -> Iterator[int]:
-        """Yield each template of the band once: those after `start`, then those up to it."""
-        template = start
-        while row := self._connection.execute(_NEXT_TEMPLATE, (host_id, band, template)).fetchone():
-            template = row[0]
-            yield template
-        template = _BEFORE_ALL
-        while row := self._connection.execute(_NEXT_TEMPLATE, (host_id, band, template)).fetchone():
-            template = row[0]
-            if template > start:
-                return
-            yield template
-
-    def _of_template(
-        self, host_id: int, band: int, template: int, left_out: set[int], chunk: int
-    ) -> Iterator[int]:
-        depth, seq = -1, -1
-        while True:
-            found = self._connection.execute(
-                _OF_TEMPLATE, (host_id, band, template, depth, seq, chunk)
-            ).fetchall()
-            yield from (row[2] for row in found if row[2] not in left_out)
-            if len(found) < chunk:
-                return
-            depth, seq = found[-1][0], found[-1][1]
-            chunk = min(2 * chunk, 256)
-
-    def _pass_turn(self, host_id: int, band: int, served: list[int]) -> None:
-        """Let the next window begin after the last of the templates served."""
-        if not served:
-            return
-        self._turns[host_id, band] = served[-1]
-        self._turns.move_to_end((host_id, band))
+    def _pass_turn(self, host_id: int, band: _Band) -> None:
+        """Let the next window begin after the last template served."""
+        key = (host_id, band.number)
+        self._turns[key] = band.turn
+        self._turns.move_to_end(key)
         while len(self._turns) > TURNS_REMEMBERED:
             self._turns.popitem(last=False)
 
 
-def in_turn(queues: Sequence[Iterator[int]]) -> Iterator[int]:
-    """Yield one of each queue, round after round, until all are empty."""
-    while queues:
-        unfinished = []
-        for queue in queues:
-            for hash_ in islice(queue, 1):
-                yield hash_
-                unfinished.append(queue)
-        queues = unfinished
+def share(bands: Sequence[int], room: int) -> list[int]:
+    """Return how many of `room` places each of the bands gets by its weight: at least one, while there is room.
 
-
-def share(available: Mapping[int, int], room: int) -> dict[int, int]:
-    """Return how many of `room` places each band gets, none more than the URLs it has available.
-
-    `available` has the bands in ascending order. Each that has some gets its part by weight, at least one while there
-    is room; the rest goes to the first band that has more.
+    What is not shared out, or not used, is for the first band that has more.
     """
-    weights = {band: BAND_WEIGHTS[min(band, len(BAND_WEIGHTS) - 1)] for band, n in available.items() if n}
-    whole = sum(weights.values())
-    shares = dict.fromkeys(available, 0)
+    weights = [BAND_WEIGHTS[min(band, len(BAND_WEIGHTS) - 1)] for band in bands]
+    shares = []
     left = room
-    for band, weight in weights.items():
-        shares[band] = min(available[band], max(1, room * weight // whole), left)
-        left -= shares[band]
-    for band, n in available.items():
-        more = min(n - shares[band], left)
-        shares[band] += more
-        left -= more
+    for weight in weights:
+        shares.append(min(left, max(1, room * weight // sum(weights))))
+        left -= shares[-1]
     return shares

@@ -89,7 +89,8 @@ CREATE TABLE url (
     detail     TEXT    NOT NULL DEFAULT '',
     UNIQUE (host_id, hash)
 );
-CREATE INDEX url_waiting ON url (host_id, band, template, depth) WHERE state = 0;  -- then seq, as in every index
+-- seq comes last in every index; state is named, though it is always 0, so that templates are found in the index alone
+CREATE INDEX url_waiting ON url (host_id, band, template, state, depth) WHERE state = 0;
 CREATE INDEX url_delayed ON url (host_id, due_at) WHERE state = 1;
 CREATE INDEX url_settled ON url (state) WHERE state >= 2;
 
