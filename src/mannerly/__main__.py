@@ -4,6 +4,9 @@ import sys
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["_worker"]:
+        from mannerly.worker.parent import end_with_parent
+
+        end_with_parent()
         from mannerly.cli.assemble.worker import work
 
         work()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import resource
 import shutil
 import signal
@@ -18,6 +19,7 @@ import click
 
 from mannerly.cli import log
 from mannerly.cli.assemble import crawl as assemble
+from mannerly.cli.assemble.rules import state_database
 from mannerly.cli.job import Job, job_of
 from mannerly.cli.main import EXIT_INTERRUPTED
 from mannerly.cli.options import network_options, read_config, with_network
@@ -25,12 +27,13 @@ from mannerly.cli.progress import Progress
 from mannerly.clock import SystemClock
 from mannerly.coordinator.service import Crawl, Ending, Summary
 from mannerly.model.config import Config, check
-from mannerly.model.errors import DiskFull, MannerlyError
+from mannerly.model.errors import ConfigRefused, DiskFull, MannerlyError
 from mannerly.model.printable import printable
 from mannerly.ports import CrawlRecord, Sink
 
 DEFAULT_CONFIG = "crawl.toml"
 HOSTS_NAMED = 10
+NO_PAGE = "no seed gave a page; `mannerly report` lists why"
 
 
 @click.command("crawl", short_help="crawl a site, or many")
@@ -154,7 +157,7 @@ def crawl(job: Job, *, fresh: bool, quiet: bool) -> int:
     folder = job.folder
     if fresh and folder.exists():
         move_aside(folder)
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     code = 1
     try:
         code = asyncio.run(run(job, folder, quiet=quiet))
@@ -177,8 +180,24 @@ def first_of(group: BaseExceptionGroup[MannerlyError]) -> MannerlyError:
     return next((error for error in flat if isinstance(error, DiskFull)), flat[0])
 
 
+def make_folder(folder: Path) -> None:
+    """Make the state folder, if it is not there."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise DiskFull(f"no space is left for {folder}", hint="make space, then try again") from error
+        raise ConfigRefused(
+            f"the state folder {folder} cannot be made: {error.strerror}", hint="name another --state folder"
+        ) from error
+
+
 def move_aside(folder: Path) -> None:
-    """Move a state folder that nobody works in to NAME.old-<time>."""
+    """Move a state folder that nobody works in to NAME.old-<time>; refuse a folder that is no crawl's."""
+    if not state_database(folder).exists() and any(folder.iterdir()):
+        raise ConfigRefused(
+            f"{folder} holds no crawl, so --fresh does not move it", hint="name another --state folder"
+        )
     with assemble.state_lock(folder):
         stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
         target = folder.with_name(f"{folder.name}.old-{stamp}")
@@ -213,7 +232,12 @@ async def run(job: Job, folder: Path, *, quiet: bool) -> int:
             summary = await parts.crawl.run()
     if not quiet:
         say_summary(job, summary)
-    return exit_code(summary)
+    if summary.ending is Ending.JOURNAL_FULL:
+        raise assemble.why_full(job, folder)
+    code = exit_code(summary)
+    if quiet and code == 1:
+        say(NO_PAGE)  # what went wrong is told whatever -q says
+    return code
 
 
 def stop_on_signals(crawl: Crawl) -> None:
@@ -242,9 +266,7 @@ def exit_code(summary: Summary) -> int:
     """Return the exit code of a run that ended in order."""
     if summary.ending is Ending.INTERRUPTED:
         return EXIT_INTERRUPTED
-    if summary.ending is Ending.JOURNAL_FULL or summary.counts.pages == 0:
-        return 1
-    return 0
+    return 0 if summary.counts.pages else 1
 
 
 def say_summary(job: Job, summary: Summary) -> None:
@@ -275,7 +297,7 @@ def say_summary(job: Job, summary: Summary) -> None:
     if summary.ending is Ending.MAX_PAGES:
         say(f"--max-pages {job.config.budget.max_pages:,} was reached")
     if counts.pages == 0:
-        say("no seed gave a page; `mannerly report` lists why")
+        say(NO_PAGE)
 
 
 def table(numbers: Mapping[str, int], title: str) -> None:

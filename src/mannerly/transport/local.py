@@ -28,6 +28,9 @@ UNREAD_BYTES = 4 << 20
 READ_BYTES = 256 << 10
 # workers that die this often in a row without having given a result cannot work on this machine
 DEATHS_IN_A_ROW = 5
+# -P: a worker imports nothing from the folder that the crawl happens to be started in
+WORKER_COMMAND = (sys.executable, "-P", "-m", "mannerly", "_worker")
+_HINT = "`mannerly doctor` tells why"
 
 Event = Callable[[str, dict[str, object]], None]
 
@@ -49,8 +52,10 @@ class LocalTransport:
         *,
         inherit: Sequence[int] = (),
         event: Event | None = None,
+        command: Sequence[str] = WORKER_COMMAND,
     ) -> None:
         self._orders = orders
+        self._command = tuple(command)
         self._count = count
         self._inherit = tuple(inherit)
         self._event = event or (lambda _name, _fields: None)
@@ -62,8 +67,11 @@ class LocalTransport:
         self._stopping = False
 
     async def start(self) -> None:
-        """Start the workers."""
-        await asyncio.gather(*(self._start(number) for number in range(self._count)))
+        """Start the workers. Raises MannerlyError where no process can be started."""
+        try:
+            await asyncio.gather(*(self._start(number) for number in range(self._count)))
+        except OSError as error:
+            raise MannerlyError(f"a worker process cannot be started: {error}", hint=_HINT) from error
 
     @property
     def pids(self) -> list[int]:
@@ -111,13 +119,11 @@ class LocalTransport:
 
     async def _start(self, number: int) -> None:
         process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "mannerly",
-            "_worker",
+            *self._command,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             pass_fds=self._inherit,
+            process_group=0,  # Ctrl-C at a terminal is the coordinator's to hear, also while a worker starts
             limit=READ_BYTES,
             env=_worker_environment(),
         )
@@ -166,7 +172,7 @@ class LocalTransport:
                 why = f"a worker process cannot be started: {error}"
             else:
                 return
-        self._broken = MannerlyError(why, hint="`mannerly doctor` tells why")
+        self._broken = MannerlyError(why, hint=_HINT)
 
     def _take(self, worker: _Worker, message: codec.Message) -> None:
         """Pass a result on, if it is one that this worker owes."""

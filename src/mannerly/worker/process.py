@@ -1,17 +1,14 @@
 """The worker process: receive, perform, report, until the pipe closes.
 
 Tasks come on stdin and results go to stdout, as frames of the transport's codec (handed over by `cli/assemble.py`, as
-workers know no transport). What else is printed goes to stderr. Ends with its parent (PR_SET_PDEATHSIG on Linux) and
-when the pipe closes, in the middle of whatever it does: the state's lock, inherited by it, must not outlive it.
+workers know no transport). What else is printed goes to stderr. Ends with its parent (`parent`) and when the pipe
+closes, in the middle of whatever it does: the state's lock, inherited by it, must not outlive it.
 """
 
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import os
-import signal
-import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from typing import BinaryIO, Protocol
@@ -21,7 +18,6 @@ from mannerly.model.orders import WorkerOrders
 from mannerly.model.result import Failed, Failure, Result
 from mannerly.model.task import Task
 
-PR_SET_PDEATHSIG = 1
 UNREAD_BYTES = 4 << 20
 READ_BYTES = 256 << 10
 
@@ -43,16 +39,6 @@ class Performs(Protocol):
 
 
 Build = Callable[[WorkerOrders], AbstractAsyncContextManager[Performs]]
-
-
-def end_with_parent() -> None:
-    """Ask the kernel to kill this process when its parent dies (Linux); the closing pipe does the same elsewhere.
-
-    Ctrl-C reaches every process of a terminal; what it means is the coordinator's to decide.
-    """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def claim_pipes() -> tuple[int, BinaryIO]:

@@ -12,7 +12,7 @@ from mannerly.net.fetch import Fetcher
 from mannerly.net.resolve import Resolver
 from mannerly.transport import codec
 from mannerly.worker.perform import Performer
-from mannerly.worker.process import end_with_parent, run_worker
+from mannerly.worker.process import run_worker
 
 
 @asynccontextmanager
@@ -27,5 +27,4 @@ async def performer(orders: WorkerOrders) -> AsyncIterator[Performer]:
 
 def work() -> None:
     """Be a worker process until stdin closes."""
-    end_with_parent()
     asyncio.run(run_worker(performer, codec.FrameReader(), codec.frame))
