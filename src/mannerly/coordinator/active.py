@@ -93,7 +93,10 @@ class ActiveSet:
         return self._outside
 
     async def ensure(self, name: str) -> ActiveHost:
-        """Return the host, brought into memory if it was not, room or not: a prerequisite leads to it."""
+        """Return the host, brought into memory if it was not, room or not: a prerequisite leads to it.
+
+        The caller hands it what it came for and calls `reschedule`: a host without anything to do does not stay.
+        """
         host = self._hosts.get(name)
         if host is None:
             record = await self._store.ensure_host(name)
@@ -127,7 +130,7 @@ class ActiveSet:
         records = await self._store.ready_hosts(limit=room, exclude=frozenset(self._hosts))
         for record in records:
             if record.name not in self._hosts:
-                await self._enter(record)
+                self.reschedule(await self._enter(record))
         self._outside = self._outside or len(records) == room
         self._activating = False
         self._changed()
@@ -146,7 +149,10 @@ class ActiveSet:
         host.open_at = self._clock.monotonic() + held_s
         self._hosts[record.name] = host
         self.frontier.add(host.queue)
-        self.reschedule(host)
+        if record.state is QueueState.PARKED:
+            self.frontier.park(host.queue)
+        elif record.state is QueueState.RETIRED:
+            self.frontier.retire(host.queue)
         return host
 
     def _make_room(self) -> bool:
@@ -172,7 +178,9 @@ class ActiveSet:
             return
         self._refill(host)
         now = self._clock.monotonic()
-        if host.blocked or (len(queue.in_flight) >= self._per_host and queue.state is QueueState.SNOOZED):
+        # while its own rules are asked for elsewhere, a host still answers for the rules of others
+        waits = host.resolving or (host.blocked and not queue.prerequisites)
+        if waits or (len(queue.in_flight) >= self._per_host and queue.state is QueueState.SNOOZED):
             self.frontier.snooze(queue, FOREVER, WaitCause.PREREQUISITE)
         elif len(queue.in_flight) >= self._per_host:
             self.frontier.start(queue)

@@ -294,7 +294,7 @@ class Dispatch:
             host=host.name,
             fresh=host.dns_failures > 0,
         )
-        host.blocked = True
+        host.resolving = True
         await self._send(Flight(task, host, self._clock.monotonic()))
         self._active.reschedule(host)
 

@@ -28,11 +28,11 @@ class RobotsStep:
 class ActiveHost:
     """A host in the bounded active set. Mutable; touched by the coordinator's one loop alone.
 
-    more: the store may hold URLs that are not in the window. loading: a window is being read. blocked: a prerequisite
-    is out. dirty: there are facts that no transaction holds yet. ending: why each URL of it is settled without a
-    request (its name does not exist, say). next_ok_at: UTC, open_at: the same instant on the monotonic clock.
-    next_due_at: UTC, when the first delayed URL falls due. address_index: which of the addresses is tried next.
-    dns_failures: failures in a row.
+    more: the store may hold URLs that are not in the window. loading: a window is being read. blocked: a ruleset is
+    asked for or read. resolving: its name is asked for. dirty: there are facts that no transaction holds yet. ending:
+    why each URL of it is settled without a request (its name does not exist, say). next_ok_at: UTC, open_at: the same
+    instant on the monotonic clock. next_due_at: UTC, when the first delayed URL falls due. address_index: which of the
+    addresses is tried next. dns_failures: failures in a row.
     """
 
     name: str
@@ -48,6 +48,7 @@ class ActiveHost:
     more: bool = True
     loading: bool = False
     blocked: bool = False
+    resolving: bool = False
     dirty: bool = False
     next_due_at: float | None = None
     address_index: int = 0

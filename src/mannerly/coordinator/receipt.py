@@ -160,7 +160,7 @@ class Receipt:
     # ------------------------------------------------------------------------------------------------ the name
 
     def _resolved(self, host: ActiveHost, outcome: Outcome) -> None:
-        host.blocked = False
+        host.resolving = False
         match outcome:
             case Resolved(addresses=addresses, ttl_s=ttl_s) if addresses:
                 host.addresses = Addresses(addresses, self._clock.now() + ttl_s)
@@ -229,6 +229,7 @@ class Receipt:
         host = await self._active.ensure(name)
         if host.ending is not None or host.reason is not None:
             self._come_to_nothing([step], host.ending or host.reason or Reason.HOST_RETIRED)
+            self._active.reschedule(host)
             return
         host.queue.prerequisites.appendleft(step)
         self._active.reschedule(host)
@@ -259,7 +260,12 @@ class Receipt:
     def _obey(self, host: ActiveHost, record: OriginRecord) -> None:
         """Take the host's wishes; park it where they cannot be kept."""
         assert record.ruleset is not None
+        before_s = host.pace.crawl_delay_s
         self._note_crawl_delay(host, record.ruleset.crawl_delay_s)
+        if host.pace.crawl_delay_s > before_s:
+            # the rules lay on another host: this one's permit was given back before its wish was known
+            left_s = host.contacted_at + host.pace.crawl_delay_s - self._clock.now()
+            self._active.pause(host, left_s, WaitCause.DELAY)
         reason = park_reason(record)
         if reason is not None:
             delay = f"Crawl-delay: {record.ruleset.crawl_delay_s}" if record.ruleset.crawl_delay_s else ""
