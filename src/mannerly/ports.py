@@ -355,6 +355,13 @@ class StateStore(Protocol):
         """Return admitted URLs after `after` in the order of the table, to rebuild the Bloom filter."""
         ...
 
+    async def restore_seen(self) -> None:
+        """Bring a lost filter of the seen set back, in small steps between other calls; at once if none was lost.
+
+        Until then every answer of `known` is read from the table.
+        """
+        ...
+
     async def close(self) -> None:
         """Close the store; calls made before are finished."""
         ...

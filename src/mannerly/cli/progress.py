@@ -75,5 +75,6 @@ class Progress:
         self._marks.append((now, status.run_pages))
         while len(self._marks) > 2 and self._marks[1][0] < now - SPEED_OVER_S:
             self._marks.pop(0)
-        (then, before), elapsed = self._marks[0], now - self._marks[0][0]
+        began_at, before = self._marks[0]
+        elapsed = now - began_at
         return (status.run_pages - before) / elapsed if elapsed > 0 else 0.0

@@ -195,6 +195,7 @@ class Crawl:
                         self._deliver.run(),
                     )
                 ]
+                self._runner(self._store.restore_seen())
                 await self._sow()
                 await self._watch()
                 self._runner.bind(None)

@@ -27,9 +27,13 @@ from mannerly.ports import (
     UrlRecord,
     Window,
 )
-from mannerly.store import commit, crawl, reads, survey
+from mannerly.store import commit, crawl, reads, rows, survey
+from mannerly.store.bloom import BloomFilter
 from mannerly.store.connection import connect, transaction, translated
 from mannerly.store.window import WindowReader
+
+# about 20 ms of the store's thread: what else is asked of the store waits no longer
+_RESTORED_AT_ONCE = 20_000
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -53,6 +57,7 @@ class SqliteStore:
         self._path = str(path)
         self._connection = connect(self._path, read_only=read_only)
         self._windows = WindowReader(self._connection)
+        self._seen: BloomFilter | None = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="mannerly-store")
         self._closed = False
 
@@ -94,7 +99,15 @@ class SqliteStore:
 
     async def commit(self, batch: Batch) -> Committed:
         """See `StateStore.commit`. `wakened` names hosts to which this batch gave a URL to fetch."""
-        return await self._write(commit.commit, batch)
+        return await self._run(partial(self._commit, batch))
+
+    def _commit(self, batch: Batch) -> Committed:
+        with transaction(self._connection):
+            committed = commit.commit(self._connection, batch)
+        if self._seen is not None and batch.admissions:
+            # what is stored and not yet in the filter costs an insert that does nothing, never a URL
+            self._seen.add([rows.unsigned(admission.hash) for admission in batch.admissions])
+        return committed
 
     async def ensure_host(self, name: str, *, seed: bool = False) -> HostRecord:
         """See `StateStore.ensure_host`."""
@@ -113,8 +126,37 @@ class SqliteStore:
         return await self._run(partial(self._windows.read, host_id, limit=limit, now=now, exclude=exclude))
 
     async def known(self, pairs: Sequence[tuple[str, int]]) -> list[bool]:
-        """See `StateStore.known`."""
-        return await self._read(reads.known, pairs)
+        """See `StateStore.known`. Only what the filter does not call certainly new is read."""
+        return await self._run(partial(self._known, pairs))
+
+    def _known(self, pairs: Sequence[tuple[str, int]]) -> list[bool]:
+        if self._seen is None or not pairs:
+            return reads.known(self._connection, pairs)
+        new = self._seen.certainly_new([rows.unsigned(hash_) for _, hash_ in pairs])
+        doubtful = [pair for pair, is_new in zip(pairs, new, strict=True) if not is_new]
+        stored = iter(reads.known(self._connection, doubtful))
+        return [not is_new and next(stored) for is_new in new]
+
+    def use_filter(self, seen: BloomFilter) -> None:
+        """Ask `seen` before the table from now on; it belongs to the store, which closes it. Before any other call."""
+        self._seen = seen
+
+    async def restore_seen(self) -> None:
+        """See `StateStore.restore_seen`."""
+        last: UrlId | None = None
+        while self._seen is not None and not self._seen.ready:
+            last = await self._run(partial(self._restore_some, last))
+
+    def _restore_some(self, after: UrlId | None) -> UrlId | None:
+        seen = self._seen
+        if seen is None:
+            return after
+        ids = reads.seen_hashes(self._connection, after, limit=_RESTORED_AT_ONCE)
+        if not ids:
+            seen.complete()
+            return after
+        seen.add([rows.unsigned(url_id.hash) for url_id in ids])
+        return ids[-1]
 
     async def find(self, host: str, hash_: int) -> UrlRecord | None:
         """See `StateStore.find`."""
@@ -191,6 +233,8 @@ class SqliteStore:
         self._closed = True
         await self._run(self._connection.close)
         self._thread.shutdown()
+        if self._seen is not None:
+            self._seen.close()
 
 
 def _execute(connection: sqlite3.Connection, query: str, *parameters: object) -> int:

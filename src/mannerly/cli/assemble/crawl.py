@@ -31,12 +31,16 @@ from mannerly.gate.memory import MemoryGate
 from mannerly.model.config import Config
 from mannerly.model.errors import DiskFull
 from mannerly.model.orders import WorkerOrders
-from mannerly.ports import CrawlRecord, Sink, StateStore
+from mannerly.ports import CrawlRecord, Sink
 from mannerly.sink.choice import choose_sink
+from mannerly.store.bloom import BloomFilter
 from mannerly.store.journal import FileJournal
 from mannerly.store.lock import HostLocks, StateLock
 from mannerly.store.sqlite import SqliteStore
 from mannerly.transport.local import LocalTransport
+
+# keys that the filter of the seen set is made for; it grows fourfold when they are passed (2 MB of disk at first)
+SEEN_AT_FIRST = 1_000_000
 
 Event = Callable[[str, dict[str, object]], None]
 SinkMaker = Callable[[CrawlRecord], Sequence[Sink]]
@@ -48,7 +52,7 @@ class Embedded:
 
     crawl: Crawl
     record: CrawlRecord
-    store: StateStore
+    store: SqliteStore
     transport: LocalTransport
     delivery: Delivery
 
@@ -121,6 +125,8 @@ async def embedded(
         stack.callback(journal.close)
         record = await store.open_crawl(crawl_record(job))
         journal.cut(record.journal_end)
+        if not memory:
+            store.use_filter(BloomFilter.open(folder / "seen.bloom", SEEN_AT_FIRST, token=record.secret))
         await store.revive_hosts()
         parts = _join(job, record, store, journal, clock, sinks, progress, event, inherit)
         await stack.enter_async_context(parts.delivery)
