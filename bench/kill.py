@@ -231,7 +231,9 @@ def note_restart(crawl: Disturbed, verdict: Verdict) -> None:
 
 def judge_output(output: Path, undisturbed: Path, verdict: Verdict) -> None:
     """Compare the two files, page by page."""
-    wanted = {page["url"]: page["body_digest"] for page in map(json.loads, undisturbed.read_bytes().splitlines())}
+    wanted = {
+        page["url"]: page["body_digest"] for page in map(json.loads, undisturbed.read_bytes().splitlines())
+    }
     raw = output.read_bytes()
     verdict.torn += bool(raw) and not raw.endswith(b"\n")
     found: Counter[str] = Counter()
@@ -259,7 +261,9 @@ def judge_state(state: Path, verdict: Verdict) -> None:
         verdict.database = f"the journal ends at {last}:{sizes.get(last)}, committed is {segment}:{offset}"
 
 
-def measure(folder: Path, *, kills: int, pages: int, hosts: int, delay_s: float, workers: int, seed: int) -> Verdict:
+def measure(
+    folder: Path, *, kills: int, pages: int, hosts: int, delay_s: float, workers: int, seed: int
+) -> Verdict:
     """Crawl a site undisturbed, then again with kills; return the verdict."""
     verdict = Verdict()
     with Site() as site:
@@ -278,7 +282,9 @@ def measure(folder: Path, *, kills: int, pages: int, hosts: int, delay_s: float,
             if crawl.process is not None and crawl.process.poll() is None:
                 crawl.kill("all", random.Random(0))
         if crawl.process is None or crawl.process.returncode:
-            raise Stalled(f"the last run ended with {crawl.process and crawl.process.returncode}:\n{crawl.log()}")
+            raise Stalled(
+                f"the last run ended with {crawl.process and crawl.process.returncode}:\n{crawl.log()}"
+            )
         violations = site.violations(delay_s)
         for violation in violations[:20]:
             print(violation, file=sys.stderr)

@@ -7,8 +7,10 @@ A worker reads robots.txt and reduces it to a `Ruleset` (`policy.robots.parse`);
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
 MAX_BODY_BYTES = 500 * 1024
 """How much of robots.txt is read. RFC 9309, 2.5: "the parsing limit MUST be at least 500 kibibytes"."""
@@ -36,6 +38,11 @@ MAX_VALIDATOR_CHARS = 1_024
 MAX_DETAIL_CHARS = 200
 
 
+Pattern = Annotated[str, Meta(max_length=MAX_PATTERNS_BYTES)]
+Sitemap = Annotated[str, Meta(max_length=MAX_SITEMAP_CHARS)]
+CleanParam = Annotated[str, Meta(max_length=MAX_CLEAN_PARAM_CHARS)]
+
+
 class Access(StrEnum):
     """What asking for robots.txt came to (RFC 9309, 2.3.1)."""
 
@@ -56,10 +63,10 @@ class Ruleset(msgspec.Struct, frozen=True, array_like=True):
     nothing may be fetched. `cut`: it was longer than `MAX_BODY_BYTES`, the rest was not read.
     """
 
-    rules: tuple[tuple[bool, str], ...] = ()
-    crawl_delay_s: float | None = None
-    sitemaps: tuple[str, ...] = ()
-    clean_params: tuple[str, ...] = ()
+    rules: Annotated[tuple[tuple[bool, Pattern], ...], Meta(max_length=MAX_RULES)] = ()
+    crawl_delay_s: Annotated[float, Meta(ge=0, le=MAX_CRAWL_DELAY_S)] | None = None
+    sitemaps: Annotated[tuple[Sitemap, ...], Meta(max_length=MAX_SITEMAPS)] = ()
+    clean_params: Annotated[tuple[CleanParam, ...], Meta(max_length=MAX_CLEAN_PARAMS)] = ()
     suspicious: bool = False
     too_complex: bool = False
     cut: bool = False

@@ -23,6 +23,9 @@ MAX_RESULT_BYTES: Final = 15 << 20
 MAX_ADDRESSES: Final = 64
 
 Digest = Annotated[str, Meta(max_length=64)]
+# bounded on both sides, which refuses NaN and the infinities too: delays are computed from these
+Elapsed = Annotated[float, Meta(ge=0, le=86_400)]
+Age = Annotated[float, Meta(ge=0, le=1e10)]
 
 
 class Failure(StrEnum):
@@ -49,15 +52,15 @@ class Failure(StrEnum):
 class Timing(msgspec.Struct, frozen=True, array_like=True):
     """Seconds, on the worker's monotonic clock."""
 
-    elapsed_s: float = 0.0
-    first_byte_s: float = 0.0
+    elapsed_s: Elapsed = 0.0
+    first_byte_s: Elapsed = 0.0
 
 
 class LinkGroup(msgspec.Struct, frozen=True, array_like=True):
     """A page's links to one host: (key, URL as found, or '' where it equals the key) in document order."""
 
     host: Name
-    links: tuple[tuple[UrlText, UrlText], ...]
+    links: Annotated[tuple[tuple[UrlText, UrlText], ...], Meta(max_length=MAX_LINKS)]
     nofollow: bool = False
 
 
@@ -65,7 +68,7 @@ class Page(msgspec.Struct, frozen=True, array_like=True):
     """The facts of an answer that a coordinator decides by; all else is in the blob."""
 
     status: Annotated[int, Meta(ge=100, le=999)]
-    bytes: int = 0
+    bytes: Annotated[int, Meta(ge=0)] = 0
     body_digest: Digest = ""
     text_digest: Digest = ""
     fingerprint: Annotated[int, Meta(ge=0)] | None = None
@@ -78,21 +81,28 @@ class Page(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Fetched(msgspec.Struct, frozen=True, array_like=True, tag="fetched"):
-    """An answer other than a redirect or 304. For robots.txt `ruleset` is what a 2xx body said."""
+    """An answer other than a redirect or 304. For robots.txt `ruleset` is what a 2xx body said.
+
+    Holds at most MAX_LINKS links, those of all groups together: ValueError.
+    """
 
     page: Page
-    links: tuple[LinkGroup, ...] = ()
+    links: Annotated[tuple[LinkGroup, ...], Meta(max_length=MAX_LINKS)] = ()
     links_cut: bool = False
     blob: Annotated[bytes, Meta(max_length=MAX_BLOB_BYTES)] = b""
     ruleset: Ruleset | None = None
-    max_age_s: float | None = None
+    max_age_s: Age | None = None
     retry_after: Name = ""
+
+    def __post_init__(self) -> None:
+        if sum(len(group.links) for group in self.links) > MAX_LINKS:
+            raise ValueError(f"more than {MAX_LINKS} links")
 
 
 class NotModified(msgspec.Struct, frozen=True, array_like=True, tag="not-modified"):
     """304: the copy at hand is current."""
 
-    max_age_s: float | None = None
+    max_age_s: Age | None = None
 
 
 class Redirected(msgspec.Struct, frozen=True, array_like=True, tag="redirected"):
@@ -109,7 +119,7 @@ class Resolved(msgspec.Struct, frozen=True, array_like=True, tag="resolved"):
 
     addresses: Annotated[tuple[Name, ...], Meta(max_length=MAX_ADDRESSES)] = ()
     refused: Annotated[tuple[tuple[Name, Name], ...], Meta(max_length=MAX_ADDRESSES)] = ()
-    ttl_s: Annotated[float, Meta(ge=0)] = 60.0
+    ttl_s: Age = 60.0
 
 
 class Failed(msgspec.Struct, frozen=True, array_like=True, tag="failed"):
