@@ -32,7 +32,6 @@ from mannerly.model.printable import printable
 from mannerly.ports import CrawlRecord, Sink
 
 DEFAULT_CONFIG = "crawl.toml"
-HOSTS_NAMED = 10
 NO_PAGE = "no seed gave a page; `mannerly report` lists why"
 
 
@@ -279,15 +278,13 @@ def say_summary(job: Job, summary: Summary) -> None:
     no_page = {reason: n for reason, n in counts.settled.items() if reason not in ("fetched", "redirected")}
     table(no_page, "URLs that gave no page")
     table(counts.refused, "links not taken")
-    for left in summary.left[:HOSTS_NAMED]:
+    for left in summary.left:
         until = (
-            datetime.fromtimestamp(left.until, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
-            if left.until < 1e11
-            else "?"
+            datetime.fromtimestamp(left.until, UTC).strftime(" until %Y-%m-%d %H:%M:%SZ")
+            if left.until
+            else ""
         )
-        say(f"  {printable(left.host)} waits until {until} ({left.cause})")
-    if len(summary.left) > HOSTS_NAMED:
-        say(f"  and {len(summary.left) - HOSTS_NAMED:,} hosts more")
+        say(f"  {printable(left.host)}: {left.urls:,} URLs wait{until} ({left.why})")
     if counts.refused.get("host-budget"):
         budget = job.config.budget
         say(

@@ -21,12 +21,14 @@ from mannerly.coordinator.intake import Candidate
 from mannerly.coordinator.receipt import Receipt
 from mannerly.coordinator.settle import Seeds, Settle, Told
 from mannerly.model.config import BudgetConfig
-from mannerly.model.host import QueueState
+from mannerly.model.host import HostRecord, QueueState
 from mannerly.model.task import UrlState
 from mannerly.policy import frontier
 from mannerly.ports import Counts, Position, StateStore, Transport
 
 TICK_S = 0.25
+# hosts named at the end
+HOSTS_TOLD = 20
 FOREVER = float("inf")
 
 
@@ -60,11 +62,12 @@ class Status:
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """A host that is left waiting at the end: until when (UTC), and for what."""
+    """A host with URLs left waiting at the end: how many, for what, and until when (UTC; 0: until the next run)."""
 
     host: str
+    urls: int
+    why: str
     until: float
-    cause: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,13 +205,13 @@ class Crawl:
                 for loop in loops:
                     loop.cancel()
             await self._deliver.drain()
-            counts = await self._store.counts()
+            counts, left = await self._store.counts(), await self._left()
             await self._store.close_crawl(finished=counts.waiting == 0)
         finally:
             self._runner.bind(None)
             await self._transport.stop()
         assert self._ending is not None
-        return Summary(self._ending, self.status(), counts, self._left())
+        return Summary(self._ending, self.status(), counts, left)
 
     async def _sow(self) -> None:
         """Put the seeds in; those of an earlier run are known and change nothing."""
@@ -250,8 +253,8 @@ class Crawl:
         elif self._journal_full():
             self.stop(Ending.JOURNAL_FULL)
         elif self._has_ended():
-            waiting = any(True for _ in self._waits())
-            self.stop(Ending.PATIENCE if waiting else Ending.DONE)
+            waits = self._active.frontier.count(QueueState.SNOOZED)
+            self.stop(Ending.PATIENCE if waits else Ending.DONE)
         else:
             self._active.activate()
 
@@ -269,17 +272,20 @@ class Crawl:
         )
         return frontier.ended(standing, now=self._clock.monotonic(), patience_s=self._patience_s)
 
-    def _waits(self) -> list[Left]:
-        """Return the hosts in memory that have URLs left which they may not be asked for now."""
-        shift_s = self._clock.now() - self._clock.monotonic()
-        return [
-            Left(host.name, queue.until + shift_s, queue.cause.name.lower().replace("_", "-"))
-            for host in self._active
-            if (queue := host.queue).state is QueueState.SNOOZED
-        ]
+    async def _left(self) -> tuple[Left, ...]:
+        """Return the hosts with the most URLs left, and what they wait for."""
+        return tuple(
+            self._left_at(record) for record in await self._store.hosts(limit=HOSTS_TOLD) if record.waiting
+        )
 
-    def _left(self) -> tuple[Left, ...]:
-        return tuple(sorted(self._waits(), key=lambda left: left.until))
+    def _left_at(self, record: HostRecord) -> Left:
+        if record.reason is not None:
+            return Left(record.name, record.waiting, f"{record.state.name.lower()}: {record.reason}", 0.0)
+        host = self._active.get(record.name)
+        if host is None or host.queue.state is not QueueState.SNOOZED or host.queue.until == FOREVER:
+            return Left(record.name, record.waiting, "its turn", record.next_ok_at)
+        until = host.queue.until + self._clock.now() - self._clock.monotonic()
+        return Left(record.name, record.waiting, host.queue.cause.name.lower().replace("_", "-"), until)
 
     def _elapsed_s(self) -> float:
         return self._clock.monotonic() - self._began_at
