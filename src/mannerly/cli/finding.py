@@ -158,10 +158,11 @@ async def find_out(stored: Stored, text: str, now: float) -> Finding:
             sentence=reason.sentence,
             evidence=verdict.evidence or None,
         )
-    for url in candidates:
-        found = await _record(stored, url)
-        if found is not None:
-            return await _known(stored, _Asked(text, url), found, now, MOST_HOPS)
+    records = [(url, record) for url in candidates if (record := await _record(stored, url)) is not None]
+    if records:
+        # of https and http the one that did not fail: the other was tried in its place
+        url, record = min(records, key=lambda pair: pair[1].state is UrlState.FAILED)
+        return await _known(stored, _Asked(text, url), record, now, MOST_HOPS)
     return await _unknown(stored, _Asked(text, best_of(candidates, stored)), now)
 
 

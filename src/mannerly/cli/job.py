@@ -56,7 +56,10 @@ class Authorization:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A run, decided. bad_seeds: texts that are no seed, with the reason; they are reported, the others go on."""
+    """A run, decided. bad_seeds: texts that are no seed, with the reason; they are reported, the others go on.
+
+    keep_body: pages come with their markup, for `mannerly shell`.
+    """
 
     config: Config
     seeds: tuple[Seed, ...]
@@ -66,6 +69,7 @@ class Job:
     private_hosts: frozenset[str]
     headers: tuple[tuple[str, str], ...]
     authorization: Authorization | None
+    keep_body: bool = False
 
     @property
     def identity(self) -> Identity:
@@ -95,6 +99,7 @@ class Job:
             text=select.text,
             links=select.links,
             strip_parameters=self.config.scope.strip_parameters,
+            body=self.keep_body,
         )
 
     def needs_contact(self, host: str) -> bool:
@@ -116,13 +121,13 @@ def default_folder(url: Url) -> str:
     return f"crawl-{host}" + (f"-{url.port}" if url.port != default else "")
 
 
-def job_of(config: Config, seeds: Sequence[str], *, now: float) -> Job:
-    """Return the job; raise ConfigRefused for what is not carried out. now: UTC seconds."""
+def job_of(config: Config, seeds: Sequence[str], *, now: float, command: str = "crawl") -> Job:
+    """Return the job; raise ConfigRefused for what is not carried out. now: UTC seconds; command: for hints."""
     good, bad = read_seeds(seeds)
     if not good:
         text, why = bad[0] if bad else ("", "there is no seed")
         raise ConfigRefused(
-            f"{why}: {text}" if text else why, hint="give a URL: mannerly crawl https://example.org/"
+            f"{why}: {text}" if text else why, hint=f"give a URL: mannerly {command} https://example.org/"
         )
     check_contact(config.identity.contact)
     mapped = read_mapping(config.fetch.resolve)
@@ -145,7 +150,7 @@ def job_of(config: Config, seeds: Sequence[str], *, now: float) -> Job:
         authorization=authorization,
     )
     for seed in good:
-        check_seed(job, seed)
+        check_seed(job, seed, command)
     return job
 
 
@@ -164,13 +169,13 @@ def read_seeds(texts: Sequence[str]) -> tuple[tuple[Seed, ...], tuple[tuple[str,
     return tuple(good.values()), tuple(bad)
 
 
-def check_seed(job: Job, seed: Seed) -> None:
+def check_seed(job: Job, seed: Seed, command: str) -> None:
     """Refuse a seed that could not be fetched anyway: no contact, a private address, an authorization for others."""
     host = seed.url.host
     if job.needs_contact(host):
         raise ConfigRefused(
             f"{host} is a public host, and it is not said who crawls",
-            hint=f"mannerly crawl {seed.text} --contact you@example.org   (or set MANNERLY_CONTACT)",
+            hint=f"mannerly {command} {seed.text} --contact you@example.org   (or set MANNERLY_CONTACT)",
         )
     authorized = job.scope.authorized
     if authorized is not None and not host_matches(host, authorized):

@@ -25,6 +25,7 @@ from mannerly.model.errors import ConfigRefused, StateDamaged
 from mannerly.model.host import HostRecord
 from mannerly.model.origin import OriginRecord
 from mannerly.model.printable import printable
+from mannerly.model.task import UrlState
 from mannerly.model.verdict import Reason
 from mannerly.policy.scope import Scope
 from mannerly.ports import Counts, CrawlRecord, Refusal, SinkState, TemplateCount, UrlRecord
@@ -63,6 +64,10 @@ class Reads(Protocol):
 
     async def refusals_of(self, urls: Sequence[str]) -> list[Refusal]:
         """Return stored samples of refused candidates that are one of `urls`."""
+        ...
+
+    async def urls(self, *, state: UrlState, limit: int = 100) -> list[UrlRecord]:
+        """Return URLs in `state`, settled ones oldest first."""
         ...
 
     async def scan_hosts(self, after: int, *, limit: int) -> list[HostRecord]:

@@ -74,6 +74,15 @@ def extract_page(
             return plain
 
 
+def page_text(body: bytes, content_type: str) -> str:
+    """Return the decoded text that `extract_page` reads, '' for a body that is neither HTML nor text."""
+    declared = media_type(content_type).essence
+    sniffed = sniff(body, declared)
+    if reading(sniffed) is Reading.NONE:
+        return ""
+    return decode(body, content_type if declared == sniffed else sniffed)[0]
+
+
 def _read_html(
     plain: Extracted,
     decoded: tuple[str, str],

@@ -19,7 +19,7 @@ FieldValue = str | list[str] | None
 
 
 class PagePart(msgspec.Struct, frozen=True, array_like=True):
-    """What a page says, as sinks need it."""
+    """What a page says, as sinks need it. body: decoded markup, only where it was wanted."""
 
     content_type: str = ""
     sniffed_type: str = ""
@@ -34,6 +34,7 @@ class PagePart(msgspec.Struct, frozen=True, array_like=True):
     text: str = ""
     links: list[str] | None = None
     wants_text: bool = False
+    body: str = ""
 
 
 _encoder = msgspec.msgpack.Encoder()

@@ -49,13 +49,17 @@ class Limits(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Wanted(msgspec.Struct, frozen=True, array_like=True):
-    """What to take from a page. `fields` are (name, selector) pairs, a name that ends in [] takes all matches."""
+    """What to take from a page. `fields` are (name, selector) pairs, a name that ends in [] takes all matches.
+
+    body: the decoded markup too, for `mannerly shell` alone.
+    """
 
     fields: Annotated[tuple[tuple[Name, Short], ...], Meta(max_length=MAX_SELECTORS)] = ()
     each: Short = ""
     text: bool = False
     links: bool = False
     strip_parameters: Annotated[tuple[Name, ...], Meta(max_length=MAX_SELECTORS)] = ()
+    body: bool = False
 
 
 class Validators(msgspec.Struct, frozen=True, array_like=True):

@@ -18,14 +18,16 @@ import msgspec
 from mannerly import __version__
 from mannerly.clock import Clock
 from mannerly.extract.html import NO_LINKS
-from mannerly.extract.page import Extracted, extract_page
+from mannerly.extract.page import Extracted, extract_page, page_text
 from mannerly.extract.select import Selectors, compile_selectors
+from mannerly.extract.text import cut_text
 from mannerly.model import url as urls
 from mannerly.model.blob import PagePart, seal
 from mannerly.model.errors import InvalidUrl, SelectorInvalid
 from mannerly.model.orders import WorkerOrders
 from mannerly.model.result import (
     MAX_BLOB_BYTES,
+    MAX_TEXT_BYTES,
     AddressChanged,
     Expired,
     Failed,
@@ -281,7 +283,8 @@ def page_read(task: Task, url: Url, exchange: net.Exchange, retry_after: str, *,
         strip=frozenset(wanted.strip_parameters),
     )
     cuts = [*([exchange.truncated] if exchange.truncated else []), *said.truncated]
-    blob = seal(page_part(said, wanted))
+    markup = page_text(exchange.body, content_type) if wanted.body else ""
+    blob = seal(page_part(said, wanted, cut_text(markup, MAX_TEXT_BYTES)[0]))
     if len(blob) > MAX_BLOB_BYTES:
         # what does not shrink was hardly text: the record goes without it, never the page without a record
         blob = seal(page_part(replace(said, text="", fields={}, items=None, links=NO_LINKS), wanted))
@@ -308,8 +311,8 @@ def page_read(task: Task, url: Url, exchange: net.Exchange, retry_after: str, *,
     )
 
 
-def page_part(said: Extracted, wanted: Wanted) -> PagePart:
-    """Return the part of a page that sinks need."""
+def page_part(said: Extracted, wanted: Wanted, body: str = "") -> PagePart:
+    """Return the part of a page that sinks need; `body` is its markup, where that was wanted."""
     rules = said.directives
     return PagePart(
         content_type=said.content_type,
@@ -330,6 +333,7 @@ def page_part(said: Extracted, wanted: Wanted) -> PagePart:
         text=said.text,
         links=[href for href, _ in (*said.links.follow, *said.links.nofollow)] if wanted.links else None,
         wants_text=wanted.text,
+        body=body,
     )
 
 
