@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from mannerly.model.host import HostRecord
 from mannerly.model.origin import OriginRecord
@@ -28,9 +28,11 @@ from mannerly.ports import (
     Window,
 )
 from mannerly.store import commit, crawl, reads, rows, survey
-from mannerly.store.bloom import BloomFilter
 from mannerly.store.connection import connect, transaction, translated
 from mannerly.store.window import WindowReader
+
+if TYPE_CHECKING:  # readers (`why`, `report`) use no filter: numpy would take half of their time
+    from mannerly.store.bloom import BloomFilter
 
 # about 20 ms of the store's thread: what else is asked of the store waits no longer
 _RESTORED_AT_ONCE = 20_000
