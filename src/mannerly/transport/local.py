@@ -28,6 +28,10 @@ UNREAD_BYTES = 4 << 20
 READ_BYTES = 256 << 10
 # workers that die this often in a row without having given a result cannot work on this machine
 DEATHS_IN_A_ROW = 5
+# how long workers may take to end once their pipe is closed
+END_S = 5.0
+# how long past a task's lease a worker is still believed to work on it: a page is parsed in seconds
+GRACE_S = 60.0
 # -P: a worker imports nothing from the folder that the crawl happens to be started in
 WORKER_COMMAND = (sys.executable, "-P", "-m", "mannerly", "_worker")
 _HINT = "`mannerly doctor` tells why"
@@ -35,11 +39,17 @@ _HINT = "`mannerly doctor` tells why"
 Event = Callable[[str, dict[str, object]], None]
 
 
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    task: Task
+    sent_at: float  # the event loop's time
+
+
 @dataclass(slots=True)
 class _Worker:
     number: int
     process: asyncio.subprocess.Process
-    tasks: dict[int, Task] = field(default_factory=dict)
+    tasks: dict[int, _Sent] = field(default_factory=dict)
 
 
 class LocalTransport:
@@ -53,9 +63,11 @@ class LocalTransport:
         inherit: Sequence[int] = (),
         event: Event | None = None,
         command: Sequence[str] = WORKER_COMMAND,
+        grace_s: float = GRACE_S,
     ) -> None:
         self._orders = orders
         self._command = tuple(command)
+        self._grace_s = grace_s
         self._count = count
         self._inherit = tuple(inherit)
         self._event = event or (lambda _name, _fields: None)
@@ -65,6 +77,7 @@ class LocalTransport:
         self._deaths = 0
         self._broken: MannerlyError | None = None
         self._stopping = False
+        self._minder: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Start the workers. Raises MannerlyError where no process can be started."""
@@ -72,6 +85,7 @@ class LocalTransport:
             await asyncio.gather(*(self._start(number) for number in range(self._count)))
         except OSError as error:
             raise MannerlyError(f"a worker process cannot be started: {error}", hint=_HINT) from error
+        self._minder = asyncio.create_task(self._mind(), name="stuck workers")
 
     @property
     def pids(self) -> list[int]:
@@ -81,7 +95,7 @@ class LocalTransport:
     async def send(self, task: Task) -> None:
         """Hand the task to its host's worker; waits while that worker leaves more than 4 MiB unread."""
         worker = self._workers[xxhash.xxh3_64_intdigest(task.host.encode()) % self._count]
-        worker.tasks[task.id] = task
+        worker.tasks[task.id] = _Sent(task, asyncio.get_running_loop().time())
         pipe = worker.process.stdin
         assert pipe is not None
         # a broken pipe is no error here: the watcher answers for every task the worker held
@@ -109,13 +123,16 @@ class LocalTransport:
         for worker in self._workers.values():
             if worker.process.stdin is not None:
                 worker.process.stdin.close()
-        for worker in self._workers.values():
-            try:
-                await asyncio.wait_for(worker.process.wait(), 5.0)
-            except TimeoutError:
-                worker.process.kill()
-                await worker.process.wait()
-        await asyncio.gather(*self._watchers.values(), return_exceptions=True)
+        try:
+            async with asyncio.timeout(END_S):
+                await asyncio.gather(*(worker.process.wait() for worker in self._workers.values()))
+        except TimeoutError:
+            for worker in self._workers.values():
+                _kill(worker)
+        if self._minder is not None:
+            self._minder.cancel()
+        watchers = [*self._watchers.values(), *([self._minder] if self._minder is not None else [])]
+        await asyncio.gather(*watchers, return_exceptions=True)
 
     async def _start(self, number: int) -> None:
         process = await asyncio.create_subprocess_exec(
@@ -128,6 +145,10 @@ class LocalTransport:
             env=_worker_environment(),
         )
         worker = _Worker(number, process)
+        if self._stopping:
+            _kill(worker)
+            await process.wait()
+            return
         pipe = process.stdin
         assert pipe is not None
         pipe.transport.set_write_buffer_limits(high=UNREAD_BYTES)
@@ -148,7 +169,7 @@ class LocalTransport:
                     self._take(worker, message)
         except WireError as error:
             self._event("worker-garbled", {"worker": worker.number, "error": str(error)})
-            worker.process.kill()
+        _kill(worker)  # one that says nothing any more, or nothing that can be read, is as good as dead
         code = await worker.process.wait()
         if self._stopping:
             return
@@ -156,11 +177,24 @@ class LocalTransport:
         self._deaths += 1
         await self._replace(worker.number, code)
         held, worker.tasks = worker.tasks, {}
-        for task in held.values():
+        for sent in held.values():
             outcome = Unknown(detail=f"the worker ended with code {code}")
-            self._results.put_nowait(Result(task_id=task.id, outcome=outcome, epoch=task.epoch))
+            self._results.put_nowait(Result(task_id=sent.task.id, outcome=outcome, epoch=sent.task.epoch))
         if self._broken is not None and not held:
             self._results.put_nowait(Result(task_id=0, outcome=Unknown()))
+
+    async def _mind(self) -> None:
+        """Kill workers that owe a result for much too long: stopped, or caught in an endless loop."""
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(min(5.0, self._grace_s))
+            now = loop.time()
+            for worker in list(self._workers.values()):
+                # tasks stand in the order in which they were sent: the first is the oldest
+                oldest = next(iter(worker.tasks.values()), None)
+                if oldest is not None and oldest.sent_at + lease_s(oldest.task) + self._grace_s < now:
+                    self._event("worker-stuck", {"worker": worker.number, "tasks": len(worker.tasks)})
+                    _kill(worker)
 
     async def _replace(self, number: int, code: int) -> None:
         """Start another worker, unless workers cannot live here: then everybody who waits for results is told."""
@@ -187,6 +221,16 @@ class LocalTransport:
     def __repr__(self) -> str:
         held = sum(len(w.tasks) for w in self._workers.values())
         return f"<LocalTransport {len(self.pids)} of {self._count} workers, {held} tasks out>"
+
+
+def lease_s(task: Task) -> float:
+    """Return how long a task may be out: until its request has to start, and the exchange."""
+    return task.send_within_s + task.limits.exchange_s
+
+
+def _kill(worker: _Worker) -> None:
+    with suppress(ProcessLookupError):
+        worker.process.kill()
 
 
 def _worker_environment() -> dict[str, str]:
