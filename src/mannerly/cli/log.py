@@ -12,7 +12,7 @@ from mannerly.model.printable import printable
 LOGGER: Final = logging.getLogger("mannerly")
 # what goes wrong on our side; all else is what happens on any day
 WARNINGS: Final = frozenset(
-    {"worker-died", "worker-garbled", "result-unasked", "host-retired", "host-parked"}
+    {"worker-died", "worker-garbled", "worker-stuck", "result-unasked", "host-retired", "host-parked"}
 )
 
 
