@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import socket
+import struct
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -173,6 +176,68 @@ async def _read_state(path: Path) -> tuple[list[UrlRecord], list[HostRecord]]:
         return records, await store.hosts(limit=10_000)
     finally:
         await store.close()
+
+
+class NameServer:
+    """A DNS server on loopback: `names` to an IPv4 address, or to a response code; what is not there is NXDOMAIN.
+
+    `asked` are the names it was asked for, in order, each once a query (A and AAAA are two).
+    """
+
+    SERVFAIL = 2
+    NXDOMAIN = 3
+    SILENT = -1
+
+    def __init__(self) -> None:
+        self.names: dict[str, str | int] = {}
+        self.asked: list[str] = []
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._socket.bind(("127.0.0.1", 0))
+        self.port: int = self._socket.getsockname()[1]
+        self._thread = threading.Thread(target=self._serve, name="name server", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """End: an empty datagram tells the thread."""
+        self._socket.sendto(b"", ("127.0.0.1", self.port))
+        self._thread.join()
+        self._socket.close()
+
+    def _serve(self) -> None:
+        while True:
+            query, sender = self._socket.recvfrom(4_096)
+            if not query:
+                return
+            answer = self._answer(query)
+            if answer:
+                self._socket.sendto(answer, sender)
+
+    def _answer(self, query: bytes) -> bytes:
+        labels, at = [], 12
+        while query[at]:
+            labels.append(query[at + 1 : at + 1 + query[at]].decode("ascii").lower())
+            at += 1 + query[at]
+        question = query[12 : at + 5]
+        (kind,) = struct.unpack("!H", query[at + 1 : at + 3])
+        name = ".".join(labels)
+        self.asked.append(name)
+        found = self.names.get(name, self.NXDOMAIN)
+        if found == self.SILENT:
+            return b""
+        code = found if isinstance(found, int) else 0
+        records = b""
+        if isinstance(found, str) and kind == 1:
+            records = b"\xc0\x0c" + struct.pack("!HHIH", 1, 1, 300, 4) + socket.inet_aton(found)
+        head = struct.pack("!HHHHH", 0x8180 | code, 1, int(bool(records)), 0, 0)
+        return query[:2] + head + question + records
+
+
+@pytest.fixture
+def name_server() -> Iterator[NameServer]:
+    """A DNS server that knows what the test tells it."""
+    server = NameServer()
+    yield server
+    server.close()
 
 
 @pytest.fixture
