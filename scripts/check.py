@@ -235,6 +235,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="./check", description="Pass every check of the project.")
     parser.add_argument("--fast", action="store_true", help="leave out tests marked slow or outside")
     options = parser.parse_args()
+    # ended from outside, end what we started, too
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     installed_s = float(os.environ.get("MANNERLY_CHECK_INSTALL_S", "0"))
     began = time.monotonic() - installed_s
     LOGS.mkdir(exist_ok=True)

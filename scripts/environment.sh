@@ -27,11 +27,12 @@ find_python() {
     for base in python3 python3.13 python3.12 python3.11 python3.14; do
         if is_new_enough "$base"; then return; fi
     done
-    found=$(python3 --version 2>&1) || found="no python3"
+    package=python3.11-venv
+    found=$(python3 --version 2>&1) || { found="no python3" package=python3-venv; }
     case $(uname -s) in
     Darwin) fail "Python 3.11 or later is needed, and there is $found" "brew install python@3.13" ;;
     *) fail "Python 3.11 or later is needed, and there is $found" \
-        "sudo apt-get install python3.11-venv, or name one: PYTHON=/path/to/python3.11 $0" ;;
+        "sudo apt-get install $package, or name one: PYTHON=/path/to/python3.11 $0" ;;
     esac
 }
 
@@ -46,7 +47,7 @@ need_venv_module() {
         fail "$base cannot make virtual environments" "sudo apt-get install $package, then the same command again"
     fi
     say "installing $package"
-    { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "$package"; } >&2 </dev/null ||
+    { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "$package"; } >/dev/null </dev/null ||
         fail "apt-get could not install $package" "apt-get install $package"
 }
 
