@@ -10,7 +10,6 @@ import shutil
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 
 import msgspec
@@ -40,8 +39,6 @@ from mannerly.store.lock import HostLocks, StateLock
 from mannerly.store.sqlite import SqliteStore
 from mannerly.transport.local import LocalTransport
 
-# hosts whose need of a contact is not worked out anew for each of their URLs
-HOSTS_REMEMBERED = 10_000
 # keys that the filter of the seen set is made for; it grows fourfold when they are passed (2 MB of disk at first)
 SEEN_AT_FIRST = 1_000_000
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from pathlib import Path
+from typing import Final
 
 from mannerly.cli.job import Job
 from mannerly.coordinator.intake import Rules
@@ -11,6 +13,9 @@ from mannerly.model.url import Url
 from mannerly.model.verdict import Verdict
 from mannerly.policy.scope import Scope, port_verdict
 from mannerly.ports import CrawlRecord
+
+# hosts whose need of a contact is not worked out anew for each of their URLs
+HOSTS_REMEMBERED: Final = 10_000
 
 
 def state_database(folder: Path) -> Path:
@@ -37,7 +42,7 @@ def intake_rules(job: Job, record: CrawlRecord) -> Rules:
         secret=record.secret,
         budget=job.config.budget,
         strip=frozenset(job.config.scope.strip_parameters),
-        needs_contact=job.needs_contact,
+        needs_contact=lru_cache(HOSTS_REMEMBERED)(job.needs_contact),
         port_verdict=verdict,
         seed_hosts=frozenset(seed.url.host for seed in job.seeds),
     )
