@@ -30,6 +30,7 @@ LIBRARIES: Final[Mapping[str, tuple[str, Version]]] = {
     "msgspec": ("msgspec", (0, 20)),
     "numpy": ("numpy", (2, 1)),
     "pslr": ("pslr", (1, 0)),
+    "pycares": ("pycares", (5, 0)),
     "pycurl": ("pycurl", (7, 46)),
     "rich": ("rich", (14,)),
     "turbohtml": ("turbohtml", (1, 15)),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
 from typing import Final
 
 import click
@@ -13,7 +12,6 @@ from mannerly.model.printable import printable
 
 CELL_CHARS: Final = 120
 VALUE_CHARS: Final = 2_000
-_FAR: Final = 1e11
 
 
 def show_facts(facts: Iterable[tuple[str, str]], *, indent: int = 2) -> None:
@@ -71,15 +69,6 @@ def _show_rich(title: str, header: Sequence[str], rows: Sequence[Sequence[str | 
     for row in rows:
         table.add_row(*(Text(cell_text(cell)) for cell in row))  # Text: a stranger's [red] is no markup
     Console().print(table)
-
-
-def instant(at: float | None) -> str:
-    """Return UTC seconds for people, '' for none."""
-    if not at:
-        return ""
-    if at >= _FAR:
-        return "never"
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
 
 
 def size(nbytes: int) -> str:

@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+import msgspec
+import pytest
+
+from mannerly.cli.reader import opened, state_folder, stored_config
+from mannerly.model.config import Config, FetchConfig, PolitenessConfig
+from mannerly.model.errors import ConfigRefused
+
+
+def state(folder: Path, name: str) -> Path:
+    made = folder / name
+    made.mkdir()
+    (made / "state.sqlite").touch()
+    return made
+
+
+def test_the_only_crawl_folder_here_is_meant(tmp_path: Path) -> None:
+    wanted = state(tmp_path, "crawl-a.test")
+    (tmp_path / "crawl-notes").mkdir()
+    (tmp_path / "crawl-b.toml").touch()
+    state(tmp_path, "crawl-a.test.old-20260101T000000Z")
+    state(tmp_path, "crawl-a.test.old-20260101T000000Z-2")
+    state(tmp_path, "other")
+    assert state_folder(None, here=tmp_path) == wanted
+
+
+def test_several_folders_are_named_and_none_is_guessed(tmp_path: Path) -> None:
+    state(tmp_path, "crawl-a.test")
+    state(tmp_path, "crawl-b\x1b.test")
+    with pytest.raises(click.UsageError) as raised:
+        state_folder(None, here=tmp_path)
+    assert raised.value.exit_code == 2
+    assert "2 state folders" in raised.value.message
+    assert "crawl-a.test, crawl-b\\x1b.test" in raised.value.message
+
+
+def test_many_folders_are_not_all_named(tmp_path: Path) -> None:
+    for number in range(13):
+        state(tmp_path, f"crawl-{number:02}.test")
+    with pytest.raises(click.UsageError, match=r"crawl-09\.test and 3 more"):
+        state_folder(None, here=tmp_path)
+
+
+def test_no_folder_is_a_usage_error(tmp_path: Path) -> None:
+    with pytest.raises(click.UsageError, match="--state DIR"):
+        state_folder(None, here=tmp_path)
+
+
+def test_a_named_folder_without_a_state_is_refused_and_not_taken_for_a_verdict(tmp_path: Path) -> None:
+    with pytest.raises(ConfigRefused, match=r"holds no state\.sqlite") as refused:
+        state_folder(str(tmp_path))
+    assert refused.value.exit_code == 78
+    assert state_folder(str(state(tmp_path, "x"))) == tmp_path / "x"
+
+
+@pytest.mark.parametrize("content", [b"not a database at all, but long enough to be looked at" * 20, b""])
+async def test_a_file_that_is_no_state_is_refused(tmp_path: Path, content: bytes) -> None:
+    folder = state(tmp_path, "crawl-x")
+    (folder / "state.sqlite").write_bytes(content)
+    with pytest.raises(ConfigRefused) as refused:
+        async with opened(folder):
+            pass
+    assert refused.value.exit_code == 78
+    assert refused.value.hint
+
+
+def test_a_stored_configuration_is_read_without_the_secrets_that_were_left_out() -> None:
+    config = Config(
+        fetch=FetchConfig(ports=(9_000,), resolve=("*.test=127.0.0.1",)),
+        politeness=PolitenessConfig(min_delay_s=2.0),
+    )
+    raw = msgspec.to_builtins(config)
+    raw["fetch"]["headers"] = ["X-Key"]
+    raw["fetch"]["proxy"] = True
+    raw["a_key_of_a_later_version"] = 1
+    assert stored_config(json.dumps(raw)) == config
