@@ -109,6 +109,7 @@ class Runner:
     def _step(self, name: str, command: Sequence[str], ok: tuple[int, ...] = (0,)) -> Step:
         began = time.monotonic()
         if began >= self._deadline:
+            (LOGS / f"{name}.log").write_bytes(b"")
             return Step(name, 0.0, "not run: the time is up")
         with (LOGS / f"{name}.log").open("wb") as log:
             process = subprocess.Popen(
