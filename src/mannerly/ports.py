@@ -442,6 +442,13 @@ class Transport(Protocol):
         """Start what carries the tasks."""
         ...
 
+    async def ready(self) -> None:
+        """Wait until workers are up, a while at most: a task is then performed soon after it was sent.
+
+        Starts are spaced at the gate. Two tasks that wait for one worker to come up would start at once.
+        """
+        ...
+
     async def send(self, task: Task) -> None:
         """Hand a task to a worker. Tasks of one host go to one worker while it lives."""
         ...

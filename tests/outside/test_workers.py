@@ -39,6 +39,7 @@ def test_a_worker_that_is_killed_is_replaced_and_nothing_is_lost(site: Site, cra
     assert ran.code == 0, ran.stderr
     assert sorted(ran.urls) == sorted(site.urls())
     assert ran.stderr.count("worker-died") == 2
+    assert ran.stderr.count("code=-9") == 2
     assert site.violations(DELAY_S) == []
 
 

@@ -185,6 +185,9 @@ class Crawl:
         """Crawl until the end. Raises DiskFull, and what the parts raise; what is durable then can be resumed."""
         counts = await self._store.counts()
         self._allowance.pages, self._queued = counts.pages, counts.waiting
+        limit = self._limit()  # before the first request, not at the first look
+        if limit is not None:
+            self.stop(limit)
         await self._transport.start()
         try:
             async with asyncio.TaskGroup() as group:
@@ -214,7 +217,8 @@ class Crawl:
         return Summary(self._ending, self.status(), counts, left)
 
     async def _sow(self) -> None:
-        """Put the seeds in; those of an earlier run are known and change nothing."""
+        """Put the seeds in once workers are up; those of an earlier run are known and change nothing."""
+        await self._transport.ready()
         if self._seeds:
             done = asyncio.Event()
             self._settle.put(Seeds(self._seeds, done))
@@ -246,17 +250,22 @@ class Crawl:
 
     def _look(self) -> None:
         """End the run if its time has come."""
-        if self._allowance.spent:
-            self.stop(Ending.MAX_PAGES)
-        elif self._budget.max_time_s and self._elapsed_s() >= self._budget.max_time_s:
-            self.stop(Ending.MAX_TIME)
-        elif self._journal_full():
-            self.stop(Ending.JOURNAL_FULL)
+        limit = self._limit()
+        if limit is not None:
+            self.stop(limit)
         elif self._has_ended():
             waits = self._active.frontier.count(QueueState.SNOOZED)
             self.stop(Ending.PATIENCE if waits else Ending.DONE)
         else:
             self._active.activate()
+
+    def _limit(self) -> Ending | None:
+        """Return the limit that has been reached, if one has."""
+        if self._allowance.spent:
+            return Ending.MAX_PAGES
+        if self._budget.max_time_s and self._elapsed_s() >= self._budget.max_time_s:
+            return Ending.MAX_TIME
+        return Ending.JOURNAL_FULL if self._journal_full() else None
 
     def _has_ended(self) -> bool:
         if self._active.busy or self._active.outside:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -28,6 +29,8 @@ UNREAD_BYTES = 4 << 20
 READ_BYTES = 256 << 10
 # workers that die this often in a row without having given a result cannot work on this machine
 DEATHS_IN_A_ROW = 5
+# how long a worker may take to come up before tasks are sent to it all the same: a busy machine takes seconds
+READY_S = 30.0
 # how long workers may take to end once their pipe is closed
 END_S = 5.0
 # how long past a task's lease a worker is still believed to work on it: a page is parsed in seconds
@@ -49,6 +52,7 @@ class _Sent:
 class _Worker:
     number: int
     process: asyncio.subprocess.Process
+    ready: bool = False
     tasks: dict[int, _Sent] = field(default_factory=dict)
 
 
@@ -77,6 +81,7 @@ class LocalTransport:
         self._deaths = 0
         self._broken: MannerlyError | None = None
         self._stopping = False
+        self._up = asyncio.Event()
         self._minder: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -86,6 +91,12 @@ class LocalTransport:
         except OSError as error:
             raise MannerlyError(f"a worker process cannot be started: {error}", hint=_HINT) from error
         self._minder = asyncio.create_task(self._mind(), name="stuck workers")
+
+    async def ready(self) -> None:
+        """Wait until every worker has repeated its orders, or for 30 s."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(READY_S):
+                await self._up.wait()
 
     @property
     def pids(self) -> list[int]:
@@ -207,9 +218,15 @@ class LocalTransport:
             else:
                 return
         self._broken = MannerlyError(why, hint=_HINT)
+        self._up.set()
 
     def _take(self, worker: _Worker, message: codec.Message) -> None:
-        """Pass a result on, if it is one that this worker owes."""
+        """Pass a result on, if it is one that this worker owes; its orders, repeated, say that it is up."""
+        if isinstance(message, WorkerOrders):
+            worker.ready = True
+            if len(self._workers) == self._count and all(w.ready for w in self._workers.values()):
+                self._up.set()
+            return
         if not isinstance(message, Result):
             raise WireError(f"a {type(message).__name__} from a worker")
         if worker.tasks.pop(message.task_id, None) is None:
@@ -229,8 +246,10 @@ def lease_s(task: Task) -> float:
 
 
 def _kill(worker: _Worker) -> None:
-    with suppress(ProcessLookupError):
-        worker.process.kill()
+    """Kill a worker, unless its end is known. Not by `process.kill()`, which reaps what asyncio then looks for in vain."""
+    if worker.process.returncode is None:
+        with suppress(ProcessLookupError):
+            os.kill(worker.process.pid, signal.SIGKILL)
 
 
 def _worker_environment() -> dict[str, str]:

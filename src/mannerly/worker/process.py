@@ -48,8 +48,8 @@ def claim_pipes() -> tuple[int, BinaryIO]:
     return 0, os.fdopen(out, "wb", buffering=0)
 
 
-async def run_worker(build: Build, reader: Reader, frame: Callable[[Result], bytes]) -> None:
-    """Perform tasks until stdin closes. The first message is the orders."""
+async def run_worker(build: Build, reader: Reader, frame: Callable[[Result | WorkerOrders], bytes]) -> None:
+    """Perform tasks until stdin closes. The first message is the orders; they are repeated once all is up."""
     descriptor, out = claim_pipes()
     loop = asyncio.get_running_loop()
     stdin = asyncio.StreamReader(limit=READ_BYTES)
@@ -66,6 +66,7 @@ async def run_worker(build: Build, reader: Reader, frame: Callable[[Result], byt
     if not isinstance(orders, WorkerOrders):
         raise WireError(f"a {type(orders).__name__} before the orders")
     async with build(orders) as performer, asyncio.TaskGroup() as group:
+        writer.write(frame(orders))
         async for message in messages:
             if not isinstance(message, Task):
                 raise WireError(f"a {type(message).__name__} where a task was due")
@@ -77,7 +78,7 @@ async def _answer(
     task: Task,
     received_at: float,
     writer: asyncio.StreamWriter,
-    frame: Callable[[Result], bytes],
+    frame: Callable[[Result | WorkerOrders], bytes],
 ) -> None:
     result = await performer.perform(task, received_at)
     try:
