@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from mannerly.clock import Clock
@@ -123,10 +124,11 @@ class Dispatch:
         if left_s <= 0:
             await asyncio.sleep(0)
             return
-        try:
-            await asyncio.wait_for(self._work.wait(), left_s)
-        except TimeoutError:
-            return
+        # not `wait_for`: cancelled in the instant in which the event is set it would forget the cancellation (CPython
+        # gh-86296), and the crawl could not end
+        with suppress(TimeoutError):
+            async with asyncio.timeout(left_s):
+                await self._work.wait()
 
     async def _send_due(self) -> float | None:
         """Serve ready hosts while there is room; return when the next host is due (monotonic), if one is snoozed."""

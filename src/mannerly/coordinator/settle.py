@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from mannerly.clock import Clock
@@ -195,10 +196,11 @@ class Settle:
 
     async def _wait(self, left_s: float) -> None:
         """Wait for the batch to be hurried, at most `left_s`; items gather meanwhile."""
-        try:
-            await asyncio.wait_for(self._hurry.wait(), min(left_s, 0.02))
-        except TimeoutError:
-            return
+        # not `wait_for`: cancelled in the instant in which the event is set it would forget the cancellation (CPython
+        # gh-86296), and the crawl could not end
+        with suppress(TimeoutError):
+            async with asyncio.timeout(min(left_s, 0.02)):
+                await self._hurry.wait()
 
     # ------------------------------------------------------------------------------------------------- drafting
 
