@@ -374,3 +374,23 @@ async def test_under_an_authorization_robots_txt_does_not_decide() -> None:
     assert found.robots is not None
     assert (found.robots.obeyed, found.robots.allowed) == (False, False)
     await crawl.store.close()
+
+
+async def test_notes_tell_what_the_verdict_does_not(made: Made) -> None:
+    await made.robots()
+    await made.admit("http://a.test/private")
+    counts = await made.store.counts()
+    waiting = notes_on(await made.find("http://a.test/private"), made.stored(), counts)
+    assert any("robots.txt, as it was read last, forbids it" in note for note in waiting)
+    asked = notes_on(await made.find("http://a.test/robots.txt"), made.stored(), counts)
+    assert any("asked for as the robots.txt" in note for note in asked)
+
+
+async def test_a_spent_page_budget_is_why_urls_wait() -> None:
+    crawl = await make(replace(CONFIG, budget=BudgetConfig(max_pages=1)))
+    await crawl.admit("http://a.test/x")
+    counts = replace(await crawl.store.counts(), pages=1)
+    assert "the page budget is spent: --max-pages 1" in notes_on(
+        await crawl.find("http://a.test/x"), crawl.stored(), counts
+    )
+    await crawl.store.close()

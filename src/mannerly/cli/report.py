@@ -63,10 +63,10 @@ def show(found: Overview) -> None:
             ("scope", _scope_text(found)),
             ("state", _standing(found)),
             ("pages", f"{found.pages:,}"),
-            ("URLs", f"{found.stored:,} stored, {found.waiting:,} waiting, on {found.hosts:,} hosts"),
+            ("URLs", f"{found.stored:,} stored, {found.waiting:,} waiting; hosts: {found.hosts:,}"),
             ("hosts", ", ".join(f"{number:,} {name}" for name, number in found.hosts_by_state.items())),
             ("robots.txt", ", ".join(f"{n:,} {access}" for access, n in found.robots_by_access.items())),
-            ("journal", f"{size(found.journal_bytes)} in {found.journal_segments:,} segments"),
+            ("journal", f"{size(found.journal_bytes)}, segments: {found.journal_segments:,}"),
         ]
     )
     show_table(

@@ -96,7 +96,15 @@ def whole(finding: Finding, stored: Stored, notes: list[str]) -> dict[str, Any]:
 def notes_on(finding: Finding, stored: Stored, counts: Counts) -> list[str]:
     """Return what explains the finding besides its own reason."""
     notes: list[str] = []
+    robots = finding.robots
+    forbidden = robots is not None and robots.obeyed and robots.allowed is False
+    if robots is not None and robots.access and finding.key == f"{robots.origin}/robots.txt":
+        notes.append("it was asked for as the robots.txt of its origin, not as a page")
     if finding.verdict is Found.WAITING:
+        if forbidden:
+            notes.append(
+                "robots.txt, as it was read last, forbids it: so it ends unless that changes by its turn"
+            )
         notes.append(
             "no crawl is running: the same `mannerly crawl` command goes on with it"
             if stored.pid is None
