@@ -3,7 +3,8 @@
 Commands are imported when they are asked for: `mannerly --version` and `--help` load no crawler.
 
 Exit codes: 0 done or stopped by a limit; 1 no seed gave a page, disk full, state in use; 2 usage; 78 configuration
-refused; 130 interrupted.
+refused; 130 interrupted. `why` has its own: 0 fetched or waiting, 1 refused or failed, 3 never seen; `fetch` ends with 1
+for a status of 400 or more, `doctor` if a check failed.
 """
 
 from __future__ import annotations
