@@ -45,13 +45,14 @@ LAST: Final = ("cli", "wire", "outside")
 
 @dataclass(slots=True)
 class Count:
-    """Tests of one suite by how they ended, and why some were skipped."""
+    """Tests of one suite by how they ended, why some were skipped, and the figures that some recorded."""
 
     passed: int = 0
     failed: int = 0
     skipped: int = 0
     seconds: float = 0.0
     reasons: Counter[str] = field(default_factory=Counter)
+    measured: list[str] = field(default_factory=list)
 
     @property
     def ran(self) -> int:
@@ -178,6 +179,10 @@ def read_report(path: Path) -> dict[str, Count]:
         count = suites.setdefault(name, Count())
         count.seconds += float(case.get("time", "0"))
         skipped = case.find("skipped")
+        count.measured += [
+            f"{case.get('name')}: {measured.get('name')} = {measured.get('value')}"
+            for measured in case.iterfind("properties/property")
+        ]
         if case.find("failure") is not None or case.find("error") is not None:
             count.failed += 1
         elif skipped is not None:
@@ -223,6 +228,9 @@ def summary(steps: Sequence[Step]) -> None:
             total.failed += count.failed
             total.skipped += count.skipped
             total.reasons += count.reasons
+            total.measured += count.measured
+    for figure in total.measured:
+        print(f"MEASURED {figure}")
     for reason, number in total.reasons.most_common():
         print(f"SKIPPED {number}: {reason}")
     troubles = [f"{step.name} ({step.trouble})" for step in steps if step.trouble]

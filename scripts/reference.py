@@ -1,13 +1,14 @@
-"""Write the tables of docs/reference that the code already says: options of commands, keys of the configuration.
+"""Write what docs/reference says and the code says already: options, keys of the configuration, objects of --json.
 
     python scripts/reference.py
 
-What stands outside the marks `<!-- options: NAME -->`, `<!-- keys: SECTION -->` and `<!-- end -->` is prose and left
-alone. A test holds the pages against what this would write.
+What stands outside the marks `<!-- options: NAME -->` (or `keys: SECTION`, `json: NAME`) and `<!-- end -->` is prose and
+left alone. A test holds the pages against what this would write.
 """
 
 from __future__ import annotations
 
+import importlib
 import re
 import sys
 from collections.abc import Callable
@@ -22,7 +23,9 @@ from mannerly.cli.main import main as group
 from mannerly.model.config import Config
 
 REFERENCE: Final = Path(__file__).resolve().parent.parent / "docs" / "reference"
-BLOCK: Final = re.compile(r"(<!-- (?P<kind>options|keys): (?P<name>\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+BLOCK: Final = re.compile(
+    r"(<!-- (?P<kind>options|keys|json): (?P<name>\w+) -->\n).*?(<!-- end -->)", re.DOTALL
+)
 
 
 def options(name: str) -> str:
@@ -56,6 +59,13 @@ def keys(section: str) -> str:
     return text + "\n".join([*header("key", "default", "meaning"), *rows, ""])
 
 
+def json_object(name: str) -> str:
+    """Return the fields of the object that a command prints with --json: the table in its module's docstring."""
+    text = importlib.import_module(f"mannerly.cli.{name}").__doc__ or ""
+    table = [line[4:] for line in text.splitlines() if line.startswith("    ")]
+    return "\n".join(["```text", *table, "```", ""])
+
+
 def header(*titles: str) -> list[str]:
     """Return the first two lines of a table; nothing for a table without columns beside the first."""
     return [row(*titles), "|" + "---|" * len(titles)] if len(titles) > 1 else []
@@ -66,7 +76,7 @@ def row(*cells: str) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
-KINDS: Final[dict[str, Callable[[str], str]]] = {"options": options, "keys": keys}
+KINDS: Final[dict[str, Callable[[str], str]]] = {"options": options, "keys": keys, "json": json_object}
 
 
 def written(page: str) -> str:

@@ -13,6 +13,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PASSES = "def test_passes():\n    pass\n"
+MEASURES = "def test_measures(record_property):\n    record_property('pace', 3)\n"
 FAILS = "def test_fails():\n    assert False\n"
 SKIPS = "import pytest\ndef test_skips():\n    pytest.skip('no data')\n"
 
@@ -30,7 +31,7 @@ def check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.setattr(module, "LOGS", tmp_path / "logs")
     (tmp_path / "logs").mkdir()
     (tmp_path / "pytest.ini").write_text(
-        "[pytest]\nmarkers =\n    slow: slow\naddopts = --import-mode=importlib\n"
+        "[pytest]\njunit_family = xunit1\nmarkers =\n    slow: slow\naddopts = --import-mode=importlib\n"
     )
     return module
 
@@ -55,7 +56,7 @@ def run(check: ModuleType, tmp_path: Path, text: str, *, seconds: float = 60.0, 
 @pytest.mark.parametrize(
     ("text", "marks", "trouble", "counts"),
     [
-        (PASSES + FAILS + SKIPS, "", "1 failed", (1, 1, 1)),
+        (MEASURES + FAILS + SKIPS, "", "1 failed", (1, 1, 1)),
         ("import nothing_of_this_name\n", "", "1 failed", (0, 1, 0)),
         ("import os\ndef test_crashes():\n    os._exit(7)\n", "", "exit 7", (0, 1, 0)),
         ("import os\ndef test_claims_success():\n    os._exit(0)\n", "", "holds no test", (0, 1, 0)),
@@ -71,6 +72,8 @@ def test_suite_is_judged_by_what_its_tests_came_to(
     for count in step.suites.values():
         total = [total[0] + count.passed, total[1] + count.failed, total[2] + count.skipped]
     assert (step.trouble, tuple(total)) == (trouble, counts)
+    measured = [figure for count in step.suites.values() for figure in count.measured]
+    assert measured == (["test_measures: pace = 3"] if MEASURES in text else [])
 
 
 @pytest.mark.slow
@@ -86,16 +89,23 @@ def test_nothing_is_begun_when_the_time_is_up(check: ModuleType, tmp_path: Path)
     assert step.trouble == "not run: the time is up"
 
 
-def test_closing_line_stands_alone_and_skips_are_told(
+def test_closing_line_stands_alone_and_skips_and_figures_are_told(
     check: ModuleType, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    count = check.Count(passed=3, failed=1, skipped=2, reasons=check.Counter({"no data": 2}))
+    count = check.Count(
+        passed=3,
+        failed=1,
+        skipped=2,
+        reasons=check.Counter({"no data": 2}),
+        measured=["test_pace: share = 0.97"],
+    )
     check.summary(
         [check.Step("lint", 1.0, "exit 1"), check.Step("policy", 2.0, "1 failed", {"policy": count})]
     )
     lines = capsys.readouterr().out.splitlines()
     assert lines[-1] == "3 passed, 1 failed, 2 skipped"
     assert "SKIPPED 2: no data" in lines
+    assert "MEASURED test_pace: share = 0.97" in lines
     assert "FAILED: lint (exit 1), policy (1 failed)" in lines
 
 
