@@ -179,7 +179,7 @@ async def _read_state(path: Path) -> tuple[list[UrlRecord], list[HostRecord]]:
 
 
 class NameServer:
-    """A DNS server on loopback: `names` to an IPv4 address, or to a response code; what is not there is NXDOMAIN.
+    """A DNS server on loopback: `names` to an IPv4 address, to several, or to a response code; what is not there is NXDOMAIN.
 
     `asked` are the names it was asked for, in order, each once a query (A and AAAA are two).
     """
@@ -189,7 +189,7 @@ class NameServer:
     SILENT = -1
 
     def __init__(self) -> None:
-        self.names: dict[str, str | int] = {}
+        self.names: dict[str, str | tuple[str, ...] | int] = {}
         self.asked: list[str] = []
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._socket.bind(("127.0.0.1", 0))
@@ -225,11 +225,13 @@ class NameServer:
         if found == self.SILENT:
             return b""
         code = found if isinstance(found, int) else 0
-        records = b""
-        if isinstance(found, str) and kind == 1:
-            records = b"\xc0\x0c" + struct.pack("!HHIH", 1, 1, 300, 4) + socket.inet_aton(found)
-        head = struct.pack("!HHHHH", 0x8180 | code, 1, int(bool(records)), 0, 0)
-        return query[:2] + head + question + records
+        found = (found,) if isinstance(found, str) else found
+        records: list[bytes] = []
+        if isinstance(found, tuple) and kind == 1:
+            head = b"\xc0\x0c" + struct.pack("!HHIH", 1, 1, 300, 4)
+            records = [head + socket.inet_aton(address) for address in found]
+        counts = struct.pack("!HHHHH", 0x8180 | code, 1, len(records), 0, 0)
+        return query[:2] + counts + question + b"".join(records)
 
 
 @pytest.fixture

@@ -91,3 +91,19 @@ def test_i11_a_public_name_with_a_private_address_is_refused(
     assert site.paths("rebound.example.com") == []
     stored = crawl.stored(f"http://rebound.example.com:{site.port}/")
     assert stored.reason is Reason.ADDRESS_REFUSED
+
+
+def test_an_address_that_does_not_answer_is_followed_by_the_next(
+    site: Site, crawl: Crawl, name_server: NameServer
+) -> None:
+    # nobody listens on the second; which of the two comes first is the resolver's to say
+    name_server.names["two.example.com"] = ("127.0.0.9", "127.0.0.1")
+    name_server.names["owt.example.com"] = ("127.0.0.1", "127.0.0.9")
+    for name in ("two.example.com", "owt.example.com"):
+        site.page(name, "/", "there")
+    seeds = [f"http://{name}:{site.port}/" for name in ("two.example.com", "owt.example.com")]
+    typed = [*options(crawl, name_server), "--allow-private-addresses", "--patience", "10"]
+    with Site() as other:
+        ran = crawl(other, *seeds, *typed)
+    assert ran.code == 0, ran.stderr
+    assert sorted(ran.urls) == sorted(seeds)
