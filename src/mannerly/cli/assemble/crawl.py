@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import random
@@ -29,18 +30,19 @@ from mannerly.coordinator.service import Crawl, Ending, Runner, Status
 from mannerly.coordinator.settle import FrameFacts, Settle
 from mannerly.gate.memory import MemoryGate
 from mannerly.model.config import Config
-from mannerly.model.errors import DiskFull
+from mannerly.model.errors import DiskFull, StateInUse
 from mannerly.model.orders import WorkerOrders
 from mannerly.ports import CrawlRecord, Sink
 from mannerly.sink.choice import choose_sink
 from mannerly.store.bloom import BloomFilter
 from mannerly.store.journal import FileJournal
-from mannerly.store.lock import HostLocks, StateLock
+from mannerly.store.lock import WAIT_S, HostLocks, StateLock
 from mannerly.store.sqlite import SqliteStore
 from mannerly.transport.local import LocalTransport
 
 # keys that the filter of the seen set is made for; it grows fourfold when they are passed (2 MB of disk at first)
 SEEN_AT_FIRST = 1_000_000
+LOCK_STEP_S = 0.05
 
 Event = Callable[[str, dict[str, object]], None]
 SinkMaker = Callable[[CrawlRecord], Sequence[Sink]]
@@ -88,6 +90,21 @@ def mebibytes(number: int) -> str:
     return f"{number / (1 << 20):,.1f} MiB"
 
 
+async def patiently(acquire: Callable[[], None]) -> None:
+    """Try for 10 s to take a lock that workers of a dead coordinator may still hold; Ctrl-C is heard meanwhile."""
+    loop = asyncio.get_running_loop()
+    give_up_at = loop.time() + WAIT_S
+    while True:
+        try:
+            acquire()
+        except StateInUse:
+            if loop.time() >= give_up_at:
+                raise
+        else:
+            return
+        await asyncio.sleep(LOCK_STEP_S)
+
+
 @asynccontextmanager
 async def embedded(
     job: Job,
@@ -109,10 +126,11 @@ async def embedded(
     async with AsyncExitStack() as stack:
         inherit: list[int] = []
         if not memory:
-            lock = stack.enter_context(StateLock(folder))
-            hosts = HostLocks(folder)
+            lock, hosts = StateLock(folder), HostLocks(folder)
+            stack.callback(lock.release)
+            await patiently(lambda: lock.acquire(wait_s=0))
             stack.callback(hosts.release)
-            hosts.acquire(lock_names(job))
+            await patiently(lambda: hosts.acquire(lock_names(job), wait_s=0))
             inherit.extend((*lock.fds, *hosts.fds))
         store = SqliteStore(":memory:" if memory else state_database(folder))
         stack.push_async_callback(store.close)
