@@ -311,3 +311,17 @@ def test_a_crawl_without_a_stderr_goes_on(site: Site, crawl: Crawl) -> None:
     )
     assert done.returncode == 0
     assert len(done.stdout.splitlines()) == 3
+
+
+def test_a_crawl_goes_on_though_nobody_reads_what_it_says(site: Site, crawl: Crawl) -> None:
+    """`mannerly crawl ... -o FILE 2>&1 | head -1`"""
+    seed = chain(site, "a.test", 5)
+    output = crawl.folder / "pages.jsonl"
+    process = crawl.start(site, seed, "-o", str(output), "-v")
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stderr.readline()
+    process.stderr.close()
+    process.stdout.close()
+    assert process.wait(timeout=60) == 0
+    assert_once(output_urls(output), site)

@@ -306,8 +306,9 @@ def table(numbers: Mapping[str, int], title: str) -> None:
 
 
 def say(text: str) -> None:
-    """Say something on stderr."""
-    click.echo(text, err=True)
+    """Say something on stderr. That nobody reads it any more (`2>&1 | head`) is no reason to end a crawl."""
+    with suppress(OSError):
+        click.echo(text, err=True)
 
 
 def raise_descriptor_limit() -> None:

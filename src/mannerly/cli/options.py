@@ -15,8 +15,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from mannerly.extract.select import compile_selectors, split_option
-from mannerly.model.config import Config, check, from_mapping
+from mannerly.model.config import Config, SelectConfig, check, from_mapping
 from mannerly.model.errors import ConfigRefused
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -105,17 +104,26 @@ def _changed(section: Any, values: Mapping[str, Any]) -> Any:
     return replace(section, **typed) if typed else section
 
 
+def _with_selectors(select: SelectConfig, typed: Mapping[str, Any]) -> SelectConfig:
+    """Return the selectors of file and command line, all of them checked."""
+    if not (typed.get("select") or typed.get("each") or select.fields or select.each):
+        return select
+    # loads the HTML library: not for every start
+    from mannerly.extract.select import compile_selectors, split_option
+
+    fields = dict(split_option(option) for option in typed.get("select", ()))
+    select = replace(select, fields=fields or select.fields, each=typed.get("each") or select.each)
+    compile_selectors(tuple(select.fields.items()), select.each)
+    return select
+
+
 def with_network(config: Config, typed: Mapping[str, Any]) -> Config:
     """Return the configuration with the network options that were typed."""
     politeness = config.politeness
     if typed.get("delay") is not None:
         # --delay X says the pace in full: the response time adds nothing, back-off and Crawl-delay still do
         politeness = replace(politeness, min_delay_s=typed["delay"], factor=0.0)
-    select = config.select
-    if typed.get("select") or typed.get("each"):
-        fields = dict(split_option(option) for option in typed.get("select", ()))
-        select = replace(select, fields=fields or select.fields, each=typed.get("each") or select.each)
-    compile_selectors(tuple(select.fields.items()), select.each)
+    select = _with_selectors(config.select, typed)
     contact = typed.get("contact") or config.identity.contact or os.environ.get("MANNERLY_CONTACT", "")
     changed = replace(
         config,

@@ -5,14 +5,13 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Final
-
-from rich.console import Console
-from rich.live import Live
-from rich.text import Text
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Final
 
 from mannerly.coordinator.service import Status
+
+if TYPE_CHECKING:  # a tenth of a second to import: only where there is a terminal to draw on
+    from rich.live import Live
 
 LINE_EVERY_S: Final = 10.0
 SPEED_OVER_S: Final = 10.0
@@ -22,8 +21,8 @@ class Progress:
     """Shows a `Status` now and then. `around` clears the bar while stdout is written to."""
 
     def __init__(self, *, quiet: bool) -> None:
-        self._console = Console(stderr=True)
         self._quiet = quiet
+        self._terminal = sys.stderr is not None and sys.stderr.isatty()
         self._live: Live | None = None
         self._line_at = time.monotonic() + LINE_EVERY_S
         self._marks: list[tuple[float, int]] = []
@@ -31,10 +30,14 @@ class Progress:
     @contextmanager
     def shown(self) -> Iterator[None]:
         """Show progress while the block runs."""
-        if self._quiet or not self._console.is_terminal:
+        if self._quiet or not self._terminal:
             yield
             return
-        with Live("", console=self._console, transient=True, refresh_per_second=4) as self._live:
+        from rich.console import Console
+        from rich.live import Live
+
+        console = Console(stderr=True)
+        with Live("", console=console, transient=True, refresh_per_second=4) as self._live:
             yield
         self._live = None
 
@@ -56,10 +59,13 @@ class Progress:
         if self._quiet:
             return
         if self._live is not None:
+            from rich.text import Text
+
             self._live.update(Text(self._text(status)))
-        elif not self._console.is_terminal and time.monotonic() >= self._line_at:
+        elif not self._terminal and time.monotonic() >= self._line_at:
             self._line_at = time.monotonic() + LINE_EVERY_S
-            print(self._text(status), file=sys.stderr)
+            with suppress(OSError):  # nobody reads it any more: no reason to end a crawl
+                print(self._text(status), file=sys.stderr)
 
     def _text(self, status: Status) -> str:
         due = "" if status.next_due_s is None else f", next due in {status.next_due_s:.1f} s"
