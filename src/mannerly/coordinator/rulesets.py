@@ -64,7 +64,7 @@ class Rulesets:
         if origin in self._held:
             return  # a quest ended meanwhile: its answer is newer
         if record is None:
-            self._held[origin] = None
+            self._hold(origin, None)
         else:
             # a new run gives an unreachable origin another chance
             self.put(msgspec.structs.replace(record, failures=0))
@@ -73,13 +73,17 @@ class Rulesets:
         """Hold a record; drop the longest unused over the bound."""
         ruleset = record.ruleset
         matcher = Matcher(ruleset) if ruleset is not None and not ruleset.too_complex else None
-        before = self._held.pop(record.origin, None)
-        known = KnownRules(record, matcher)
-        self._held[record.origin] = known
-        self._nbytes += known.nbytes - (before.nbytes if before is not None else 0)
+        self._hold(record.origin, KnownRules(record, matcher))
+
+    def _hold(self, origin: str, known: KnownRules | None) -> None:
+        """Hold what is known of an origin; that the store knows nothing of it takes room too."""
+        if origin in self._held:
+            self._nbytes -= _nbytes(self._held.pop(origin))
+        self._held[origin] = known
+        self._nbytes += _nbytes(known)
         while self._nbytes > self._most_bytes and len(self._held) > 1:
             _, dropped = self._held.popitem(last=False)
-            self._nbytes -= dropped.nbytes if dropped is not None else 0
+            self._nbytes -= _nbytes(dropped)
 
     def verdict(self, url: Url, now: float) -> Verdict | None:
         """Return what the rules in hand say of the URL; None if robots.txt is to be asked first."""
@@ -99,3 +103,7 @@ class Rulesets:
 
     def __repr__(self) -> str:
         return f"<Rulesets {len(self._held)} origins, {self._nbytes} bytes, {len(self.quests)} quests>"
+
+
+def _nbytes(known: KnownRules | None) -> int:
+    return known.nbytes if known is not None else RECORD_BYTES
