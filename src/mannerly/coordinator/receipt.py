@@ -122,7 +122,7 @@ class Receipt:
         self._active.group_released(flight.permit.group)
         if isinstance(outcome, Failed) and not outcome.sent and outcome.failure in _TRY_NEXT_ADDRESS:
             host.address_index += 1
-        if politeness.retired(host.pace):
+        if host.reason is None and politeness.retired(host.pace):
             self._retire(host, Reason.HOST_RETIRED, f"{host.pace.failures} failures in a row")
 
     def _note_crawl_delay(self, host: ActiveHost, crawl_delay_s: float | None) -> None:
@@ -251,7 +251,9 @@ class Receipt:
         if host is None:
             return
         host.blocked = False
-        if record.access is Access.UNREACHABLE:
+        if host.reason is not None:
+            pass  # parked or retired while the answer was on its way: so it stays for this run
+        elif record.access is Access.UNREACHABLE:
             self._unreachable(host, record)
         elif record.ruleset is not None:
             self._obey(host, record)
