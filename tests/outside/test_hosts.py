@@ -26,3 +26,32 @@ def test_a_host_that_fails_while_more_is_in_flight_is_retired_once(site: Site, c
     assert crawl.host("a.test").reason == "host-retired"
     # the page, robots.txt, 20 failures and what was out when the last of them came
     assert 22 <= len(site.requests) <= 25
+
+
+def test_i9_hosts_whose_robots_lead_from_one_to_the_next_stay_within_the_bound(
+    site: Site, crawl: Crawl
+) -> None:
+    """Each host asked brings in the one that its robots.txt moved to, whose own URLs have to wait for a place."""
+    names = [f"h{n}.test" for n in range(8)]
+    site.page(names[0], "/", "".join(f'<a href="{site.url(name)}">x</a>' for name in names))
+    for name, following in zip(names[1:], [*names[2:], names[0]], strict=True):
+        site.page(name, "/", name)
+        site.redirect(name, "/robots.txt", site.url(following, "/robots.txt"))
+    small = crawl.configuration("[frontier]\nactive_hosts = 1\n")
+    ran = crawl(site, site.url(names[0]), "--scope", "any", "--patience", "2", *small)
+    assert ran.code == 0, ran.stderr
+    assert sorted(ran.urls) == sorted(site.url(name) for name in names)
+
+
+def test_the_patience_ends_a_crawl_with_more_hosts_in_wait_than_memory_holds(
+    site: Site, crawl: Crawl
+) -> None:
+    names = [f"h{n}.test" for n in range(5)]
+    for name in names:
+        site.route(name, "/", Reply(status=503, headers=[("Retry-After", "3600")]))
+    small = crawl.configuration("[frontier]\nactive_hosts = 2\n")
+    ran = crawl(site, *map(site.url, names), "--patience", "2", *small, timeout_s=60)
+    assert ran.code == 1, ran.stderr
+    assert "longer than the patience" in ran.stderr
+    # all of them were asked all the same
+    assert [site.paths(name) for name in names] == [["/robots.txt", "/"]] * 5

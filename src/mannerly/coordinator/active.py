@@ -23,6 +23,8 @@ from mannerly.ports import HostGate, StateStore, Waiting
 FOREVER = float("inf")
 # a window is read anew once it is down to this part of its bound and the store has more
 REFILL_PART = 4
+# hosts beyond the bound of the set, for the sake of others' robots.txt: as many as hosts that ask, or these
+GUESTS_AT_LEAST = 64
 
 Spawn = Callable[[Coroutine[Any, Any, None]], None]
 
@@ -62,8 +64,10 @@ class ActiveSet:
         self._activating = False
         self._outside = True
         self._loads = 0
-        # hosts that a robots.txt redirect leads to come on top: at most one for each active host
-        self.frontier: Frontier[Waiting, RobotsStep] = Frontier(most=2 * config.active_hosts + 1)
+        self._guests = 0
+        self._first_outside: HostRecord | None = None
+        most = config.active_hosts + max(config.active_hosts, GUESTS_AT_LEAST)
+        self.frontier: Frontier[Waiting, RobotsStep] = Frontier(most=most)
 
     # --------------------------------------------------------------------------------------------- who is in
 
@@ -85,30 +89,50 @@ class ActiveSet:
     @property
     def full(self) -> bool:
         """True if no further host finds room."""
-        return len(self._hosts) >= self._config.active_hosts
+        return len(self._hosts) - self._guests >= self._config.active_hosts
 
     @property
     def outside(self) -> bool:
         """True if hosts with URLs waiting may be outside for want of room, or were not looked for yet."""
         return self._outside
 
-    async def ensure(self, name: str) -> ActiveHost:
-        """Return the host, brought into memory if it was not, room or not: a prerequisite leads to it.
+    @property
+    def first_outside(self) -> tuple[float, WaitCause] | None:
+        """When (monotonic) the first host outside is due and why it waits, if none inside waits longer than it does.
+
+        None if no host is outside, or one that is may be worth a place: then that is still to be seen.
+        """
+        record = self._first_outside
+        if record is None:
+            return None
+        cause = WaitCause.RETRY_SPACING if record.ready_at > record.next_ok_at else record.cause
+        return self._clock.monotonic() + record.ready_at - self._clock.now(), cause
+
+    async def ensure(self, name: str) -> ActiveHost | None:
+        """Return the host, brought into memory if it was not: a prerequisite leads to it. None if there is no room
+        even for a guest.
 
         The caller hands it what it came for and calls `reschedule`: a host without anything to do does not stay.
         """
         host = self._hosts.get(name)
-        if host is None:
-            record = await self._store.ensure_host(name)
-            host = self._hosts.get(name) or await self._enter(record)
+        if host is not None:
+            return host
+        record = await self._store.ensure_host(name)
+        host = self._hosts.get(name)
+        if host is None and not self.frontier.full:
+            guest = self.full
+            host = await self._enter(record)
+            if guest:
+                host.guest, host.more = True, False
+                self._guests += 1
         return host
 
     def wake(self, names: list[str]) -> None:
         """Note that the store holds new URLs of these hosts."""
         for name in names:
             host = self._hosts.get(name)
-            if host is None:
-                self._outside = True
+            if host is None or host.guest:
+                self._outside, self._first_outside = True, None
             else:
                 host.more = True
                 self.reschedule(host)
@@ -116,21 +140,26 @@ class ActiveSet:
             self.activate()
 
     def activate(self) -> None:
-        """Bring in hosts that have URLs waiting, as far as there is room."""
+        """Bring in hosts that have URLs waiting, as far as there is room, or hosts inside that wait longer."""
         if self._activating or not self._outside:
             return
-        if self.full and not self._make_room():
+        busy = self.frontier.count(QueueState.READY) or self.frontier.count(QueueState.IN_PROCESS)
+        if self.full and busy and self.frontier.evictable(self._clock.monotonic()) is None:
             return
         self._activating = True
         self._spawn(self._activate())
 
     async def _activate(self) -> None:
-        room = self._config.active_hosts - len(self._hosts)
-        self._outside = False
+        room = max(1, self._config.active_hosts - len(self._hosts) + self._guests)
+        self._outside, self._first_outside = False, None
         records = await self._store.ready_hosts(limit=room, exclude=frozenset(self._hosts))
         for record in records:
-            if record.name not in self._hosts:
-                self.reschedule(await self._enter(record))
+            if record.name in self._hosts:
+                continue
+            if self.full and not self._make_room(record):
+                self._outside, self._first_outside = True, record
+                break
+            self.reschedule(await self._enter(record))
         self._outside = self._outside or len(records) == room
         self._activating = False
         self._changed()
@@ -155,18 +184,26 @@ class ActiveSet:
             self.frontier.retire(host.queue)
         return host
 
-    def _make_room(self) -> bool:
-        """Let a host go that has to wait long anyway; False if there is none."""
-        queue = self.frontier.evictable(self._clock.monotonic())
-        if queue is None or self._hosts[queue.name].dirty or self._hosts[queue.name].loading:
+    def _make_room(self, record: HostRecord) -> bool:
+        """Let a host go that has to wait long anyway, and longer than that of `record`; False if there is none."""
+        now = self._clock.monotonic()
+        queue = self.frontier.evictable(now)
+        if queue is None or queue.until - now <= record.ready_at - self._clock.now():
             return False
-        self._leave(self._hosts[queue.name])
+        host = self._hosts[queue.name]
+        if host.dirty or host.loading:
+            return False
+        self._leave(host)
         self._outside = True
         return True
 
     def _leave(self, host: ActiveHost) -> None:
         self.frontier.drop(host.queue)
         del self._hosts[host.name]
+        if host.guest:
+            # URLs of its own may wait: nobody has looked for them as long as it was here
+            self._guests -= 1
+            self._outside, self._first_outside = True, None
 
     # ---------------------------------------------------------------------------------------------- its place
 

@@ -32,7 +32,8 @@ class ActiveHost:
     asked for or read. resolving: its name is asked for. dirty: there are facts that no transaction holds yet. ending:
     why each URL of it is settled without a request (its name does not exist, say). next_ok_at: UTC, open_at: the same
     instant on the monotonic clock. next_due_at: UTC, when the first delayed URL falls due. address_index: which of the
-    addresses is tried next. dns_failures: failures in a row.
+    addresses is tried next. dns_failures: failures in a row. guest: here for a robots.txt redirect alone, beyond the
+    bound of the set, so none of its own URLs is read.
     """
 
     name: str
@@ -53,6 +54,7 @@ class ActiveHost:
     next_due_at: float | None = None
     address_index: int = 0
     dns_failures: int = 0
+    guest: bool = False
     ending: Reason | None = None
     ending_detail: str = ""
     reason: Reason | None = None

@@ -227,6 +227,12 @@ class Receipt:
             return
         self._rulesets.quests[step.origin] = step
         host = await self._active.ensure(name)
+        if host is None:
+            crowded = access.RobotsAnswer(
+                arrival=access.Arrival.FAILED, failure="no room for the host that it moved to", hops=step.hops
+            )
+            self._conclude(step, crowded)
+            return
         if host.ending is not None or host.reason is not None:
             self._come_to_nothing([step], host.ending or host.reason or Reason.HOST_RETIRED)
             self._active.reschedule(host)

@@ -268,17 +268,20 @@ class Crawl:
         return Ending.JOURNAL_FULL if self._journal_full() else None
 
     def _has_ended(self) -> bool:
-        if self._active.busy or self._active.outside:
+        first_outside = self._active.first_outside
+        if self._active.busy or (self._active.outside and first_outside is None):
             return False
         standing = self._active.frontier.standing(in_flight=len(self._flights) + self._settle.unsettled)
-        polite = standing.politely_due_at
         # a host that waits for a prerequisite waits for something in flight, or for another host's turn
-        standing = frontier.Standing(
-            standing.in_flight,
-            standing.ready,
-            None if polite == FOREVER else polite,
-            standing.otherwise_due_at,
-        )
+        polite = None if standing.politely_due_at == FOREVER else standing.politely_due_at
+        other = standing.otherwise_due_at
+        if first_outside is not None:
+            due_at, cause = first_outside
+            if cause.counts:
+                other = due_at if other is None else min(other, due_at)
+            else:
+                polite = due_at
+        standing = frontier.Standing(standing.in_flight, standing.ready, polite, other)
         return frontier.ended(standing, now=self._clock.monotonic(), patience_s=self._patience_s)
 
     async def _left(self) -> tuple[Left, ...]:

@@ -64,7 +64,8 @@ class HostRecord:
     """A row of the `host` table.
 
     next_ok_at: no request starts before this instant (UTC), whatever restarts. waiting: URLs stored and not settled.
-    stored: URLs ever stored. `state` is READY, PARKED or RETIRED in the store; the others live in memory.
+    stored: URLs ever stored. ready_at: next_ok_at, or when the first is due if all that wait are delayed. `state` is
+    READY, PARKED or RETIRED in the store; the others live in memory.
     """
 
     id: int
@@ -81,3 +82,4 @@ class HostRecord:
     stored: int = 0
     pages: int = 0
     contacted_at: float = 0.0
+    ready_at: float = 0.0

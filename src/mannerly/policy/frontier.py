@@ -201,7 +201,7 @@ def ended(standing: Standing, *, now: float, patience_s: float) -> bool:
     A wait that politeness asks for (delay, Crawl-delay, address group, prerequisite) does not count, however long:
     such a host keeps the crawl going. A host in back-off, Retry-After, retry spacing, without robots.txt or DNS does so
     only if it is due within the patience. The standing knows active hosts alone: ask only once every host that waits
-    in the store is active, which it can be as soon as the active set has room.
+    in the store is active, or the first of those that are not is part of the standing.
     """
     if standing.in_flight or standing.ready or standing.politely_due_at is not None:
         return False

@@ -15,7 +15,7 @@ _SIGN: Final = 1 << 63
 
 HOST_COLUMNS: Final = (
     "id, name, seed, state, reason, detail, next_ok_at, cause, delay_s, crawl_delay_s, overloads, failures, "
-    "addresses, addresses_until, contacted_at, waiting, stored, pages"
+    "addresses, addresses_until, contacted_at, waiting, stored, pages, ready_at"
 )
 
 # A URL's page of discovery is looked up, not copied: it is an admitted URL itself.
@@ -77,6 +77,7 @@ def host_record(row: tuple[Any, ...]) -> HostRecord:
         waiting=row[15],
         stored=row[16],
         pages=row[17],
+        ready_at=row[18],
     )
 
 
