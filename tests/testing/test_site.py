@@ -234,6 +234,77 @@ def test_raw_bytes_go_out_as_they_are(site: Site) -> None:
         assert b"".join(iter(lambda: raw.recv(4096), b"")) == b"not http at all"
 
 
+def test_a_body_is_made_piece_by_piece_and_anew_for_each_response(site: Site) -> None:
+    made: list[int] = []
+
+    def pieces() -> Iterator[bytes]:
+        for number in range(3):
+            made.append(number)
+            yield b"%d" % number * 50_000
+
+    whole = b"".join(b"%d" % number * 50_000 for number in range(3))
+    site.route("a.test", "/close", Reply(pieces=pieces))
+    site.route("a.test", "/chunked", Reply(pieces=pieces, chunked=True))
+    site.route("a.test", "/length", Reply(pieces=pieces, headers=[("Content-Length", "150000")]))
+    site.route("a.test", "/raw", Reply(raw=b"HTTP/1.1 200 OK\r\n\r\n", pieces=pieces))
+    for path in ("/close", "/chunked", "/length", "/raw"):
+        status, body, headers = get(site, "a.test", path)
+        assert (status, body) == (200, whole), path
+        assert (headers.get("Connection") == "close") == (path == "/close"), path
+    assert made == [0, 1, 2] * 4
+    assert get(site, "a.test", "/close", method="HEAD")[1] == b""
+    assert len(made) == 12
+    kept = connection(site)
+    for path in ("/chunked", "/length", "/chunked"):
+        assert get(site, "a.test", path, on=kept)[1] == whole
+    assert site.requests[-1].nth == 3
+    kept.close()
+
+
+def test_a_body_without_end_is_made_no_further_than_the_client_reads(site: Site) -> None:
+    made = 0
+
+    def pieces() -> Iterator[bytes]:
+        nonlocal made
+        while True:
+            made += 1
+            yield b"x" * 65_536
+
+    site.route("a.test", "/", Reply(pieces=pieces))
+    used = connection(site)
+    used.request("GET", "/", headers={"Host": "a.test"})
+    response = used.getresponse()
+    assert len(response.read(1_000_000)) == 1_000_000
+    used.close()
+    response.close()
+    until(lambda: site.requests[0].over)
+    assert site.requests[0].aborted
+    # what the kernels of both sides hold comes on top of what was read
+    assert made < 1_000
+
+
+def test_pieces_are_spaced(site: Site) -> None:
+    site.route("a.test", "/", Reply(pieces=lambda: (b"a", b"b", b"c"), every_s=0.02))
+    began_at = time.monotonic()
+    assert get(site, "a.test")[1] == b"abc"
+    assert time.monotonic() - began_at >= 0.06
+
+
+def test_pieces_that_raise_fail_the_test_that_wrote_them() -> None:
+    def pieces() -> Iterator[bytes]:
+        yield b"a"
+        raise RuntimeError("no more")
+
+    with pytest.raises(SiteFault), Site() as site:
+        site.route("a.test", "/", Reply(pieces=pieces))
+        assert get(site, "a.test")[1] == b"a"
+
+
+def test_pieces_are_the_whole_body() -> None:
+    with pytest.raises(ValueError, match="pieces make the whole body"):
+        Reply(body="a", pieces=lambda: (b"b",))
+
+
 def test_a_kept_connection_can_die_on_its_second_request(site: Site) -> None:
     site.route("a.test", "/", close_on_nth(2, Reply(body="x")))
     kept = connection(site)

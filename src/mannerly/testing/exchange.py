@@ -12,7 +12,7 @@ import itertools
 import socket
 import struct
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from http.client import responses
 from typing import cast
@@ -23,6 +23,7 @@ MAX_HEAD_BYTES = 64 * 1024
 # Up to this size a response leaves in one write; above it the last byte waits until the rest has left.
 ONE_WRITE_BYTES = 32 * 1024
 BODILESS = frozenset({204, 304})
+LAST_CHUNK = b"0\r\n\r\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,10 @@ class Reply:
     `silent`             send nothing, close
     `reset`              end with a TCP reset in place of a close (with `silent`, `close_after_bytes` or whole)
     `raw`                these bytes in place of a response, then close; `delay_s` and `reset` still hold
+    `pieces`             makes the body (with `raw`: what follows it) anew for each response: never whole in memory, it
+                         may have no end; each piece is a write, and is made when the client has taken the one before.
+                         Without `chunked` and a Content-Length in `headers` it ends with the connection
+    `every_s`            wait before each of the pieces
     """
 
     status: int = 200
@@ -81,6 +86,25 @@ class Reply:
     silent: bool = False
     reset: bool = False
     raw: bytes | None = None
+    pieces: Callable[[], Iterable[bytes]] | None = None
+    every_s: float = 0.0
+
+    @property
+    def framed_by_close(self) -> bool:
+        """Whether nothing but the end of the connection tells where the body ends."""
+        return (
+            self.pieces is not None
+            and not self.chunked
+            and not any(name.lower() == "content-length" for name, _ in self.headers)
+        )
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot both be meant. Raises ValueError."""
+        cut = self.body or self.pause_s or self.close_after_bytes is not None or self.silent
+        if self.pieces is not None and cut:
+            raise ValueError(
+                "pieces make the whole body: no body, pause_s, close_after_bytes or silent beside them"
+            )
 
     @property
     def closes(self) -> bool:
@@ -91,6 +115,7 @@ class Reply:
             or self.reset
             or self.raw is not None
             or self.close_after_bytes is not None
+            or self.framed_by_close
         )
 
 
@@ -102,12 +127,12 @@ def head_of(reply: Reply, body_bytes: int) -> bytes:
     if reply.content_type is not None and "content-type" not in given and reply.status not in BODILESS:
         lines.append(f"Content-Type: {reply.content_type}")
     lines += [f"{name}: {value}" for name, value in reply.headers]
-    if reply.close and "connection" not in given:
+    if (reply.close or reply.framed_by_close) and "connection" not in given:
         lines.append("Connection: close")
     if reply.status not in BODILESS:
         if reply.chunked:
             lines.append("Transfer-Encoding: chunked")
-        elif "content-length" not in given:
+        elif "content-length" not in given and reply.pieces is None:
             lines.append(f"Content-Length: {body_bytes}")
     return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
 
@@ -118,18 +143,23 @@ def framed(reply: Reply, body: bytes) -> bytes:
         return body
     half = len(body) // 2
     pieces = [piece for piece in (body[:half], body[half:]) if piece]
-    return b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces) + b"0\r\n\r\n"
+    return b"".join(map(chunk, pieces)) + LAST_CHUNK
+
+
+def chunk(piece: bytes) -> bytes:
+    """`piece` as one chunk; an empty one would end the body."""
+    return b"%x\r\n%b\r\n" % (len(piece), piece)
 
 
 def wire_form(reply: Reply, method: str) -> tuple[bytes, bytes]:
-    """(head, body as framed and cut) of what is sent for `reply`."""
+    """(head, body as framed and cut) of what is sent for `reply`, up to its pieces."""
     if reply.silent:
         return b"", b""
     if reply.raw is not None:
         return reply.raw, b""
     body = reply.body.encode() if isinstance(reply.body, str) else reply.body
     head = head_of(reply, len(body))
-    if method == "HEAD" or reply.status in BODILESS:
+    if method == "HEAD" or reply.status in BODILESS or reply.pieces is not None:
         return head, b""
     sent = framed(reply, body)
     return head, sent if reply.close_after_bytes is None else sent[: reply.close_after_bytes]
@@ -270,12 +300,25 @@ class Connection(asyncio.Protocol):
     def _start(self, reply: Reply, request: Request) -> None:
         head, body = wire_form(reply, request.method)
         closes = reply.closes or (request.header("connection") or "").lower() == "close"
-        if not (reply.delay_s or reply.pause_s or reply.reset) and len(head) + len(body) <= ONE_WRITE_BYTES:
+        bodiless = request.method == "HEAD" or reply.status in BODILESS
+        streamed = reply.pieces if reply.raw is not None or not bodiless else None
+        slow = reply.delay_s or reply.pause_s or reply.reset or streamed is not None
+        if not slow and len(head) + len(body) <= ONE_WRITE_BYTES:
             self._finish(reply.status, head + body, closes=closes)
             return
-        self._playing = asyncio.get_running_loop().create_task(self._play(reply, head, body, closes=closes))
+        self._playing = asyncio.get_running_loop().create_task(
+            self._play(reply, head, body, streamed, closes=closes)
+        )
 
-    async def _play(self, reply: Reply, head: bytes, body: bytes, *, closes: bool) -> None:
+    async def _play(
+        self,
+        reply: Reply,
+        head: bytes,
+        body: bytes,
+        streamed: Callable[[], Iterable[bytes]] | None,
+        *,
+        closes: bool,
+    ) -> None:
         """Send a reply that takes its time; cancelled when the client goes away."""
         if reply.delay_s:
             await asyncio.sleep(reply.delay_s)
@@ -283,6 +326,10 @@ class Connection(asyncio.Protocol):
             await self._send(head + body[: reply.pause_after_bytes])
             head, body = b"", body[reply.pause_after_bytes :]
             await asyncio.sleep(reply.pause_s)
+        if streamed is not None:
+            await self._send(head)
+            await self._stream(streamed(), chunked=reply.chunked, every_s=reply.every_s)
+            head, body = b"", LAST_CHUNK if reply.chunked else b""
         rest = head + body
         if len(rest) > ONE_WRITE_BYTES:
             await self._send(rest[:-1])
@@ -296,6 +343,13 @@ class Connection(asyncio.Protocol):
             self._current = None
         await self._send(rest)
         self._reset()
+
+    async def _stream(self, pieces: Iterable[bytes], *, chunked: bool, every_s: float) -> None:
+        for piece in pieces:
+            # also without a wait: other connections have their turn between two pieces
+            await asyncio.sleep(every_s)
+            if piece:
+                await self._send(chunk(piece) if chunked else piece)
 
     async def _send(self, data: bytes) -> None:
         """Write and wait until the kernel has taken all of it."""

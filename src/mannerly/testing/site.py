@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Self
 
@@ -48,7 +48,7 @@ class Site:
     """A web on one loopback address (more with `listen`), all on one free port; see the module's text.
 
     What is not a page or route is answered 404, robots.txt too. A handler runs in the server's thread and must not
-    block: waiting is what `Reply.delay_s` is for. If one raises, the client gets 500 and leaving the `with` block
+    block: waiting is what `Reply.delay_s` is for. If one raises (or the pieces of its reply do: then they end), the client gets 500 and leaving the `with` block
     raises SiteFault.
     """
 
@@ -267,13 +267,21 @@ class Site:
             (request.host, request.path)
         )
         handler = found or self._fallbacks.get(request.host) or NOT_FOUND
-        if isinstance(handler, Reply):
-            return handler
         try:
-            return handler(request)
+            reply = handler if isinstance(handler, Reply) else handler(request)
+            return reply if reply.pieces is None else replace(reply, pieces=self._watched(reply.pieces))
         except Exception as error:  # noqa: BLE001 - kept, and raised when the test leaves the site
             self._faults.append(error)
             return Reply(status=500, content_type=None)
+
+    def _watched(self, pieces: Callable[[], Iterable[bytes]]) -> Callable[[], Iterable[bytes]]:
+        def watched() -> Iterable[bytes]:
+            try:
+                yield from pieces()
+            except Exception as error:  # noqa: BLE001 - as above; the body ends here
+                self._faults.append(error)
+
+        return watched
 
 
 def in_turn(*replies: Reply) -> Handler:
