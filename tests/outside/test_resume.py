@@ -111,6 +111,15 @@ def test_limits_pace_workers_contact_and_fields_may_change(site: Site, crawl: Cr
     ]
 
 
+def test_i3_a_slower_pace_counts_from_the_last_answer_of_the_run_before(site: Site, crawl: Crawl) -> None:
+    seed = chain(site, "a.test", 1)
+    assert crawl(site, seed, "--delay", "0", "--max-pages", "1").code == 0
+    ran = crawl(site, seed, "--delay", "12")
+    assert ran.code == 0, ran.stderr
+    assert site.paths("a.test") == ["/robots.txt", "/", "/1"]
+    assert site.gaps("a.test")[-1] >= 12
+
+
 def test_max_pages_counts_all_runs(site: Site, crawl: Crawl) -> None:
     seed = chain(site, "a.test", 9)
     output = crawl.folder / "pages.jsonl"

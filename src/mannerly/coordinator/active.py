@@ -167,10 +167,12 @@ class ActiveSet:
     async def _enter(self, record: HostRecord) -> ActiveHost:
         host = ActiveHost.of(record)
         now = self._clock.now()
-        if not record.contacted_at:
-            # never asked, as far as the store knows: its first answer may have been lost with the batch
-            record = replace(record, pace=replace(record.pace, delay_s=self._min_delay_s))
+        # never asked, as far as the store knows: its first answer may have been lost with the batch. And this run may
+        # be told to be slower than the last: its pace counts from the last answer, too
+        own_s = max(record.pace.delay_s, self._min_delay_s)
+        record = replace(record, pace=replace(record.pace, delay_s=own_s))
         ok_at = politeness.resumed_ok_at(record, restarted_at=self._restarted_at, unclean=self._unclean)
+        ok_at = max(ok_at, record.contacted_at + self._min_delay_s)
         held_s = max(0.0, ok_at - now)
         if held_s > 0:
             await self._gate.hold(record.name, for_s=held_s)
