@@ -55,3 +55,16 @@ def test_the_patience_ends_a_crawl_with_more_hosts_in_wait_than_memory_holds(
     assert "longer than the patience" in ran.stderr
     # all of them were asked all the same
     assert [site.paths(name) for name in names] == [["/robots.txt", "/"]] * 5
+
+
+def test_a_host_parked_for_its_crawl_delay_is_not_asked_by_the_next_run_either(
+    site: Site, crawl: Crawl
+) -> None:
+    """The rules of a run before are still good, and so is what they ask."""
+    site.page("a.test", "/", "a")
+    site.robots("a.test", "User-agent: *\nCrawl-delay: 7200\n")
+    for _ in range(2):
+        ran = crawl(site, site.url("a.test"), "--patience", "2")
+        assert ran.code == 1, ran.stderr
+        assert crawl.host("a.test").reason == "crawl-delay-too-long"
+    assert site.paths("a.test") == ["/robots.txt"]

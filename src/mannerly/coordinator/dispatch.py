@@ -23,6 +23,7 @@ from mannerly.model import url as urls
 from mannerly.model.config import PolitenessConfig
 from mannerly.model.errors import InvalidUrl
 from mannerly.model.host import QueueState, WaitCause
+from mannerly.model.origin import OriginRecord
 from mannerly.model.task import Identity, Limits, Task, TaskKind, UrlState, Validators, Wanted
 from mannerly.model.url import Url
 from mannerly.model.verdict import Reason, Verdict, refused
@@ -86,6 +87,7 @@ class Dispatch:
         politeness_config: PolitenessConfig,
         orders: Orders,
         allowance: Allowance,
+        obey: Callable[[ActiveHost, OriginRecord], None],
         spawn: Spawn,
     ) -> None:
         self._active = active
@@ -100,6 +102,7 @@ class Dispatch:
         self._politeness = politeness_config
         self._orders = orders
         self._allowance = allowance
+        self._obey = obey
         self._spawn = spawn
         self._work = asyncio.Event()
         self._lease_s = politeness.lease_s(orders.limits)
@@ -205,6 +208,9 @@ class Dispatch:
     async def _load_rules(self, host: ActiveHost, origin: str) -> None:
         await self._rulesets.load(origin)
         host.blocked = False
+        known = self._rulesets.in_hand(origin)
+        if known is not None:
+            self._obey(host, known.record)
         self._active.reschedule(host)
 
     # ----------------------------------------------------------------------------------------------- one task

@@ -139,6 +139,12 @@ class Receipt:
             host.addresses = Addresses()
             host.address_index = 0
 
+    def _pause(self, host: ActiveHost, wait_s: float, cause: WaitCause) -> None:
+        """Leave the host alone, and make that durable: what no transaction holds keeps it in memory, too."""
+        host.dirty = True
+        self._active.pause(host, wait_s, cause)
+        self._settle.put(host)
+
     def _retire(self, host: ActiveHost, reason: Reason, detail: str) -> None:
         self._event("host-retired", {"host": host.name, "reason": reason, "detail": detail})
         self._lay_off(host, QueueState.RETIRED, reason, detail)
@@ -191,7 +197,7 @@ class Receipt:
             return
         wait_s = spacing_s[min(host.dns_failures, len(spacing_s)) - 1]
         self._event("name-unresolved", {"host": host.name, "reason": reason, "again_in_s": wait_s})
-        self._active.pause(host, wait_s, WaitCause.DNS)
+        self._pause(host, wait_s, WaitCause.DNS)
 
     def _give_up(self, host: ActiveHost, reason: Reason, detail: str) -> None:
         """End every URL of the host with `reason`, as its turn comes, without a request."""
@@ -261,19 +267,23 @@ class Receipt:
             pass  # parked or retired while the answer was on its way: so it stays for this run
         elif record.access is Access.UNREACHABLE:
             self._unreachable(host, record)
-        elif record.ruleset is not None:
-            self._obey(host, record)
+        else:
+            self.obey(host, record)
         self._active.reschedule(host)
 
-    def _obey(self, host: ActiveHost, record: OriginRecord) -> None:
-        """Take the host's wishes; park it where they cannot be kept."""
-        assert record.ruleset is not None
+    def obey(self, host: ActiveHost, record: OriginRecord) -> None:
+        """Take what the rules of an origin ask of its host; park it where that cannot be kept.
+
+        Called whenever rules come into memory: as an answer, or out of the store in a later run.
+        """
+        if record.ruleset is None or host.reason is not None:
+            return
         before_s = host.pace.crawl_delay_s
         self._note_crawl_delay(host, record.ruleset.crawl_delay_s)
         if host.pace.crawl_delay_s > before_s:
             # the rules lay on another host: this one's permit was given back before its wish was known
             left_s = host.contacted_at + host.pace.crawl_delay_s - self._clock.now()
-            self._active.pause(host, left_s, WaitCause.DELAY)
+            self._pause(host, left_s, WaitCause.DELAY)
         reason = park_reason(record)
         if reason is not None:
             delay = f"Crawl-delay: {record.ruleset.crawl_delay_s}" if record.ruleset.crawl_delay_s else ""
@@ -291,7 +301,7 @@ class Receipt:
             case retries.Final(reason=reason):
                 self._retire(host, reason, record.detail)
             case retries.Again(after_s=after_s, cause=cause):
-                self._active.pause(host, max(after_s, record.expires_at - now), cause)
+                self._pause(host, max(after_s, record.expires_at - now), cause)
 
     def _fall_back_to_http(self, host: ActiveHost, record: OriginRecord) -> bool:
         """Try http for a seed that was given without a scheme, if https cannot be reached at all."""

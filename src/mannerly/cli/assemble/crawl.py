@@ -224,6 +224,17 @@ def _join(
         spawn=runner,
         changed=lambda: changed[0](),
     )
+    receipt = Receipt(
+        flights=flights,
+        active=active,
+        gate=gate,
+        rulesets=rulesets,
+        settle=settle,
+        clock=clock,
+        config=config.politeness,
+        needs_contact=job.needs_contact,
+        event=event,
+    )
     dispatch = Dispatch(
         active=active,
         flights=flights,
@@ -243,20 +254,10 @@ def _join(
             header_origins=frozenset(seed.url.origin for seed in job.seeds),
         ),
         allowance=allowance,
+        obey=receipt.obey,
         spawn=runner,
     )
     changed.append(dispatch.changed)
-    receipt = Receipt(
-        flights=flights,
-        active=active,
-        gate=gate,
-        rulesets=rulesets,
-        settle=settle,
-        clock=clock,
-        config=config.politeness,
-        needs_contact=job.needs_contact,
-        event=event,
-    )
     crawl = Crawl(
         store=store,
         transport=transport,
