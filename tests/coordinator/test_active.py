@@ -57,12 +57,19 @@ async def scene() -> AsyncIterator[Scene]:
     await made.store.close()
 
 
+async def entered(scene: Scene) -> ActiveHost:
+    """Bring a.test into memory, as another's rules do."""
+    host = await scene.active.ensure("a.test")
+    assert host is not None
+    return host
+
+
 def state(host: ActiveHost) -> QueueState:
     return host.queue.state
 
 
 async def test_a_host_brought_in_for_the_rules_of_another_stays_until_it_answered(scene: Scene) -> None:
-    host = await scene.active.ensure("a.test")
+    host = await entered(scene)
     host.queue.prerequisites.appendleft(STEP)
     scene.active.reschedule(host)
     assert scene.active.get("a.test") is host
@@ -73,7 +80,7 @@ async def test_a_host_brought_in_for_the_rules_of_another_stays_until_it_answere
 
 
 async def test_a_host_that_waits_for_its_own_rules_still_answers_for_those_of_others(scene: Scene) -> None:
-    host = await scene.active.ensure("a.test")
+    host = await entered(scene)
     host.blocked = True
     host.more = False
     host.queue.unsettled.add(1)
@@ -88,7 +95,7 @@ async def test_a_host_that_waits_for_its_own_rules_still_answers_for_those_of_ot
 
 
 async def test_a_paused_host_is_not_ready_before_its_instant(scene: Scene) -> None:
-    host = await scene.active.ensure("a.test")
+    host = await entered(scene)
     host.queue.prerequisites.appendleft(STEP)
     scene.active.pause(host, 5.0, WaitCause.BACKOFF)
     assert host.queue.state is QueueState.SNOOZED
@@ -99,7 +106,7 @@ async def test_a_paused_host_is_not_ready_before_its_instant(scene: Scene) -> No
 
 
 async def test_a_host_that_was_laid_off_enters_as_it_was_left(scene: Scene) -> None:
-    host = await scene.active.ensure("a.test")
+    host = await entered(scene)
     host.queue.prerequisites.appendleft(STEP)
     scene.active.lay_off(host, QueueState.PARKED, Reason.CRAWL_DELAY_TOO_LONG, "7200")
     assert host.change().state is QueueState.PARKED
@@ -113,7 +120,7 @@ async def test_a_host_that_was_laid_off_enters_as_it_was_left(scene: Scene) -> N
 
 async def test_a_host_never_asked_is_held_for_the_least_delay_after_an_unclean_stop() -> None:
     scene = Scene(unclean=True)
-    host = await scene.active.ensure("a.test")
+    host = await entered(scene)
     assert host.open_at == scene.clock.monotonic() + 1.0
     await scene.store.close()
 
