@@ -73,3 +73,19 @@ def test_the_first_line_comes_within_seconds(
     assert json.loads(line)["url"] == site.url("h0.test")
     assert took_s < BUSY_FIRST_LINE_S
     assert ran.code == 130
+
+
+def test_where_a_seed_ends_up_joins_the_scope_and_what_it_passes_on_the_way_does_not(
+    site: Site, crawl: Crawl
+) -> None:
+    site.redirect("a.test", "/", site.url("login.test", "/ask"))
+    site.redirect("login.test", "/ask", site.url("www.test", "/home"))
+    site.page("www.test", "/home", f'<a href="/next">x</a> <a href="{site.url("login.test", "/other")}">x</a>')
+    site.page("www.test", "/next", "next")
+    site.page("login.test", "/other", "other")
+    ran = crawl(site, site.url("a.test"))
+    assert ran.code == 0, ran.stderr
+    assert sorted(ran.urls) == [site.url("www.test", "/home"), site.url("www.test", "/next")]
+    chain = [site.url("a.test"), site.url("login.test", "/ask")]
+    assert ran.record(site.url("www.test", "/home"))["redirected_from"] == chain
+    assert site.paths("login.test") == ["/robots.txt", "/ask"]

@@ -166,8 +166,12 @@ class Intake:
         )
 
     def verdict(self, url: Url, depth: int, now: float, *, seed: bool = False) -> Verdict:
-        """Return what speaks against a URL never seen: the checks in the order of their cost, the first refusal wins."""
-        verdict = self.scope.verdict(url, seed=seed)
+        """Return what speaks against a URL never seen: the checks in the order of their cost, the first refusal wins.
+
+        seed: a seed, or where one is redirected to, which is followed out of scope: its end joins it.
+        """
+        scope = self.scope.joined(url) if seed else self.scope
+        verdict = scope.verdict(url, seed=seed)
         if not verdict.allowed:
             return verdict
         verdict = traps.shape_verdict(url.href, self._rules.shape)

@@ -234,14 +234,16 @@ class Settle:
         draft.results.append(item.result)
         if decided.redirect is not None:
             target = decided.redirect
-            if target.seed and self._intake.join_scope(target.href):
-                draft.batch.joined_scope.append(target.href)
             candidate = self._intake.of_redirect(entry, target.href, target.chain, seed=target.seed)
             draft.redirects[entry.id] = (candidate.hash, change)
             self._add(candidate, draft)
         else:
             draft.batch.urls.append(change)
         draft.settled.append((item.host, entry.id, change.state))
+        # a redirected seed's own end joins the scope: not what it passed on the way, a login page elsewhere, say
+        arrived = entry.seed and entry.chain and change.state is UrlState.FETCHED
+        if arrived and self._intake.join_scope(entry.href):
+            draft.batch.joined_scope.append(entry.href)
         if decided.fallback:
             self._add(self._intake.of_seed(decided.fallback, schemeless=False), draft)
         if isinstance(outcome, Fetched):
