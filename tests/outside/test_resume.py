@@ -116,7 +116,7 @@ def test_i3_a_slower_pace_counts_from_the_last_answer_of_the_run_before(site: Si
     assert crawl(site, seed, "--delay", "0", "--max-pages", "1").code == 0
     ran = crawl(site, seed, "--delay", "12")
     assert ran.code == 0, ran.stderr
-    assert site.paths("a.test") == ["/robots.txt", "/", "/1"]
+    assert site.paths("a.test") == ["/robots.txt", "/", "/1"], ran.stderr
     assert site.gaps("a.test")[-1] >= 12
 
 
