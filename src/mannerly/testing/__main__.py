@@ -1,4 +1,4 @@
-"""`python -m mannerly.testing site`: a small demo web on a free loopback port, until Ctrl-C."""
+"""`python -m mannerly.testing site`: a small demo web on a free loopback port, until Ctrl-C; `hostile`: a bad one."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import shlex
 import signal
 import threading
 
+from mannerly.testing.hostile import serve_hostile, table_of
 from mannerly.testing.site import Site
 
 
@@ -20,15 +21,28 @@ def serve_demo(*, port: int, pages: int) -> None:
         print(f"serving {pages} pages at {site.url(host)}; Ctrl-C ends it. Try, in another terminal:\n")
         print("  mannerly crawl " + shlex.join(arguments))
         print(f"  mannerly why {site.url(host, '/part-0/page-7.html')}\n", flush=True)
-        stop = threading.Event()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda *_: stop.set())
-        told = 0
-        while not stop.wait(0.2):
-            ended = [seen for seen in site.requests if seen.ended_at is not None]
-            for seen in ended[told:]:
-                print(f"{seen.status or 'gone'} {seen.method} {seen.host}{seen.target!a}", flush=True)
-            told = len(ended)
+        _tell(site)
+
+
+def serve_bad_manners(*, port: int) -> None:
+    """Serve every hostile behaviour and say where; then print each request as it ends."""
+    with Site(port=port) as site:
+        serve_hostile(site)
+        print(table_of(site) + "\n", flush=True)
+        _tell(site)
+
+
+def _tell(site: Site) -> None:
+    """Print each request as it ends, until Ctrl-C."""
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    told = 0
+    while not stop.wait(0.2):
+        ended = [seen for seen in site.requests if seen.ended_at is not None]
+        for seen in ended[told:]:
+            print(f"{seen.status or 'gone'} {seen.method} {seen.host}{seen.target!a}", flush=True)
+        told = len(ended)
 
 
 def main() -> None:
@@ -37,8 +51,13 @@ def main() -> None:
     site = commands.add_parser("site", help="serve a small demo web")
     site.add_argument("--port", type=int, default=0, help="default: a free one")
     site.add_argument("--pages", type=int, default=60)
+    hostile = commands.add_parser("hostile", help="serve bad manners, one a host")
+    hostile.add_argument("--port", type=int, default=0, help="default: a free one")
     options = parser.parse_args()
-    serve_demo(port=options.port, pages=options.pages)
+    if options.command == "hostile":
+        serve_bad_manners(port=options.port)
+    else:
+        serve_demo(port=options.port, pages=options.pages)
 
 
 if __name__ == "__main__":
