@@ -74,6 +74,12 @@ def test_links_over_the_bounds_are_cut_and_flagged(monkeypatch: pytest.MonkeyPat
     got = page("".join(f"<a href=/{n}></a>" for n in range(9)))
     assert len(got.links.follow) == 3
     assert got.truncated == ("links",)
+    refreshing = "<meta http-equiv=refresh content='5;url=/new'>" + "".join(
+        f"<a href=/{n}></a>" for n in range(9)
+    )
+    assert [href for href, _ in page(refreshing).links.follow] == [
+        f"http://a.test/{x}" for x in ("new", 0, 1)
+    ]
     monkeypatch.setattr(html, "MAX_LINK_BYTES", 70)
     assert len(page("".join(f"<a href=/{n}></a>" for n in range(9))).links.follow) == 2
 

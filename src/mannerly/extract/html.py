@@ -180,6 +180,9 @@ def _resolved(hrefs: dict[str, bool], base: Base, more: Iterable[Pair]) -> Links
     nofollow: dict[str, str] = {}
     room, too_long, cut = MAX_LINK_BYTES, 0, False
     resolve = base.resolve
+    for href, key in more:  # few, and before the others, so that the bounds hold for all of them together
+        room -= len(href) + len(key)
+        follow.setdefault(key, href)
     for raw, may_follow in hrefs.items():
         pair = resolve(raw)
         if pair is None:
@@ -193,8 +196,6 @@ def _resolved(hrefs: dict[str, bool], base: Base, more: Iterable[Pair]) -> Links
             cut = True
             break
         (follow if may_follow else nofollow).setdefault(key, href)
-    for href, key in more:
-        follow.setdefault(key, href)
     return Links(
         tuple([(href, key) for key, href in follow.items()]),
         tuple([(href, key) for key, href in nofollow.items() if key not in follow]),
