@@ -20,7 +20,7 @@ from mannerly.model.errors import MannerlyError
 from mannerly.model.orders import WorkerOrders
 from mannerly.model.result import Result, Unknown
 from mannerly.model.task import Limits, Task, TaskKind
-from mannerly.transport.local import DEATHS_IN_A_ROW, LocalTransport
+from mannerly.transport.local import STILLBORN_IN_A_ROW, LocalTransport
 
 SOURCE: Final = Path(__file__).resolve().parents[2] / "src"
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
@@ -46,7 +46,7 @@ def answer(task_id, detail="done"):
 
 def misbehave(task):
     match manner:
-        case "dies" | "always dies":
+        case "dies" | "always dies" | "always dies once it is up":
             os._exit(3)
         case "is killed":
             os.kill(os.getpid(), signal.SIGKILL)
@@ -80,6 +80,8 @@ while chunk := os.read(0, 1 << 18):
         if type(message).__name__ != "Task":
             if say_nothing:
                 os.kill(os.getpid(), signal.SIGSTOP)
+            if manner == "always dies once it is up":
+                say(codec.frame(message))
             continue
         if bad:
             marker.touch()
@@ -218,11 +220,20 @@ async def test_workers_that_never_work_end_the_crawl_with_a_reason(manner: str, 
     async with crew(manner, tmp_path) as it:
         answered = 0
         with pytest.raises(MannerlyError, match="workers end before they have done anything") as raised:
-            for number in range(2 * DEATHS_IN_A_ROW):
+            for number in range(2 * STILLBORN_IN_A_ROW):
                 await it.transport.send(task(number))
                 answered += len(await it.results(1))
-        assert answered == DEATHS_IN_A_ROW - 1
+        assert answered == STILLBORN_IN_A_ROW - 1
         assert "doctor" in raised.value.hint
+
+
+async def test_a_page_that_kills_every_worker_does_not_end_the_crawl(tmp_path: Path) -> None:
+    """It is given up after eleven attempts; that nothing else was due meanwhile says nothing of the machine."""
+    async with crew("always dies once it is up", tmp_path) as it:
+        for number in range(11):
+            await it.transport.send(task(number))
+            (result,) = await it.results(1)
+            assert isinstance(result.outcome, Unknown)
 
 
 async def test_a_program_that_cannot_be_started_is_named(tmp_path: Path) -> None:

@@ -27,8 +27,11 @@ from mannerly.transport import codec
 
 UNREAD_BYTES = 4 << 20
 READ_BYTES = 256 << 10
-# workers that die this often in a row without having given a result cannot work on this machine
-DEATHS_IN_A_ROW = 5
+# workers that die this often in a row before they have come up cannot work on this machine
+STILLBORN_IN_A_ROW = 5
+# and those that come up, but die before any of them has given a result: a page that kills its worker is tried eleven
+# times before it is given up, and a few such pages may come one after another
+DEATHS_IN_A_ROW = 50
 # how long a worker may take to come up before tasks are sent to it all the same: a busy machine takes seconds
 READY_S = 30.0
 # how long workers may take to end once their pipe is closed
@@ -79,6 +82,7 @@ class LocalTransport:
         self._results: asyncio.Queue[Result] = asyncio.Queue()
         self._watchers: dict[int, asyncio.Task[None]] = {}
         self._deaths = 0
+        self._stillborn = 0
         self._broken: MannerlyError | None = None
         self._stopping = False
         self._up = asyncio.Event()
@@ -186,6 +190,7 @@ class LocalTransport:
             return
         self._event("worker-died", {"worker": worker.number, "code": code, "tasks": len(worker.tasks)})
         self._deaths += 1
+        self._stillborn = 0 if worker.ready else self._stillborn + 1
         await self._replace(worker.number, code)
         held, worker.tasks = worker.tasks, {}
         for sent in held.values():
@@ -210,7 +215,7 @@ class LocalTransport:
     async def _replace(self, number: int, code: int) -> None:
         """Start another worker, unless workers cannot live here: then everybody who waits for results is told."""
         why = f"workers end before they have done anything (exit code {code})"
-        if self._deaths < DEATHS_IN_A_ROW:
+        if self._stillborn < STILLBORN_IN_A_ROW and self._deaths < DEATHS_IN_A_ROW:
             try:
                 await self._start(number)
             except OSError as error:
@@ -232,7 +237,7 @@ class LocalTransport:
         if worker.tasks.pop(message.task_id, None) is None:
             self._event("result-unasked", {"worker": worker.number, "task": message.task_id})
             return
-        self._deaths = 0
+        self._deaths = self._stillborn = 0
         self._results.put_nowait(message)
 
     def __repr__(self) -> str:
