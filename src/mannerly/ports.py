@@ -300,7 +300,10 @@ class StateStore(Protocol):
         ...
 
     async def revive_hosts(self) -> int:
-        """Make parked and retired hosts ready again at the start of a run; return how many."""
+        """Make parked and retired hosts ready again at the start of a run; return how many.
+
+        Their failures, and those of origins whose robots.txt is unreachable, are counted from nought.
+        """
         ...
 
     async def window(self, host_id: int, *, limit: int, now: float, exclude: frozenset[int]) -> Window:

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from mannerly.model.errors import ConfigRefused
@@ -512,6 +513,16 @@ async def test_parked_and_retired_hosts_are_revived_but_wait_on(store: StateStor
     assert set(hosts) == {"a.test", "b.test"}
     assert hosts["a.test"].next_ok_at == 500.0
     assert (hosts["a.test"].pace.failures, hosts["a.test"].pace.overloads) == (0, 3)
+
+
+async def test_a_new_run_counts_the_failures_of_unreachable_origins_from_nought(store: StateStore) -> None:
+    copy = Ruleset(((False, "/x"),))
+    gone = OriginRecord("https://a.test", Access.UNREACHABLE, copy, 1.0, 2.0, 9.0, "503", 4)
+    fine = OriginRecord("https://b.test", Access.AVAILABLE, copy, 1.0, 2.0, 9.0, "status 200")
+    await store.commit(Batch(origins=[gone, fine]))
+    await store.revive_hosts()
+    assert await store.origin("https://a.test") == msgspec.structs.replace(gone, failures=0)
+    assert await store.origin("https://b.test") == fine
 
 
 async def test_hosts_are_listed_most_waiting_first(store: StateStore) -> None:

@@ -18,7 +18,6 @@ WARNINGS: Final = frozenset(
 
 def start_log(*, verbose: bool, quiet: bool, file: str | None) -> None:
     """Send log lines to stderr (warnings; with `verbose` everything), and all of them to `file` if there is one."""
-    LOGGER.setLevel(logging.DEBUG)
     LOGGER.propagate = False
     level = logging.DEBUG if verbose else logging.ERROR if quiet else logging.WARNING
     handlers: list[logging.Handler] = [logging.StreamHandler(sys.stderr)]
@@ -26,6 +25,8 @@ def start_log(*, verbose: bool, quiet: bool, file: str | None) -> None:
     if file:
         Path(file).parent.mkdir(parents=True, exist_ok=True)
         handlers.append(logging.FileHandler(file, encoding="utf-8"))
+        handlers[1].setLevel(logging.DEBUG)
+    LOGGER.setLevel(min(handler.level for handler in handlers))  # what nobody reads is not written
     for handler in handlers:
         handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
     LOGGER.handlers[:] = handlers
@@ -33,5 +34,8 @@ def start_log(*, verbose: bool, quiet: bool, file: str | None) -> None:
 
 def event(name: str, fields: dict[str, object]) -> None:
     """Write one event."""
+    level = logging.WARNING if name in WARNINGS else logging.INFO
+    if not LOGGER.isEnabledFor(level):
+        return
     text = " ".join(f"{key}={printable(str(value), limit=300)}" for key, value in fields.items())
-    LOGGER.log(logging.WARNING if name in WARNINGS else logging.INFO, "%s %s", name, text)
+    LOGGER.log(level, "%s %s", name, text)

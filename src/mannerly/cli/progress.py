@@ -25,7 +25,7 @@ class Progress:
         self._terminal = sys.stderr is not None and sys.stderr.isatty()
         self._live: Live | None = None
         self._line_at = time.monotonic() + LINE_EVERY_S
-        self._marks: list[tuple[float, int]] = []
+        self._marks: list[tuple[float, int]] = [(time.monotonic(), 0)]
 
     @contextmanager
     def shown(self) -> Iterator[None]:

@@ -82,6 +82,17 @@ class Receipt:
             self._event("result-unasked", {"task": result.task_id, "worker": result.worker})
             return
         outcome = result.outcome
+        self._event(
+            "task",
+            {
+                "kind": flight.task.kind,
+                "url": flight.task.url,
+                "attempt": flight.task.attempt,
+                "outcome": retries.name_of(outcome),
+                "elapsed_ms": round(result.timing.elapsed_s * 1_000),
+                "worker": result.worker,
+            },
+        )
         if flight.step is not None and isinstance(outcome, Fetched) and outcome.ruleset is not None:
             self._note_crawl_delay(flight.host, outcome.ruleset.crawl_delay_s)
         if flight.permit is not None:

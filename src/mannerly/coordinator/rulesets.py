@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import dataclass
 
-import msgspec
-
 from mannerly.coordinator.hosts import RobotsStep
 from mannerly.model.origin import OriginRecord
 from mannerly.model.url import Url
@@ -66,8 +64,7 @@ class Rulesets:
         if record is None:
             self._hold(origin, None)
         else:
-            # a new run gives an unreachable origin another chance
-            self.put(msgspec.structs.replace(record, failures=0))
+            self.put(record)
 
     def put(self, record: OriginRecord) -> None:
         """Hold a record; drop the longest unused over the bound."""

@@ -10,8 +10,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
+import msgspec
+
 from mannerly.model.host import HostRecord
-from mannerly.model.origin import OriginRecord
+from mannerly.model.origin import Access, OriginRecord
 from mannerly.model.task import UrlState
 from mannerly.model.verdict import Reason
 from mannerly.ports import (
@@ -39,6 +41,8 @@ _RESTORED_AT_ONCE = 20_000
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+_origins = msgspec.msgpack.Decoder(OriginRecord)
 
 _REVIVE = "UPDATE host SET state = 0, reason = NULL, detail = '', failures = 0 WHERE state IN (4, 5)"
 _FRAMES_WITHIN = (
@@ -121,7 +125,7 @@ class SqliteStore:
 
     async def revive_hosts(self) -> int:
         """See `StateStore.revive_hosts`. Failures are counted anew; next_ok_at and back-off stand."""
-        return await self._write(_execute, _REVIVE)
+        return await self._write(_revive)
 
     async def window(self, host_id: int, *, limit: int, now: float, exclude: frozenset[int]) -> Window:
         """See `StateStore.window`; the order is told in `store.window`."""
@@ -237,6 +241,19 @@ class SqliteStore:
         self._thread.shutdown()
         if self._seen is not None:
             self._seen.close()
+
+
+def _revive(connection: sqlite3.Connection) -> int:
+    """Give hosts and unreachable origins another chance: their failures are counted from nought."""
+    unreachable = connection.execute(
+        "SELECT origin, record FROM origin WHERE access = ?", (Access.UNREACHABLE,)
+    ).fetchall()
+    anew = [
+        (msgspec.msgpack.encode(msgspec.structs.replace(_origins.decode(raw), failures=0)), origin)
+        for origin, raw in unreachable
+    ]
+    connection.executemany("UPDATE origin SET record = ? WHERE origin = ?", anew)
+    return _execute(connection, _REVIVE)
 
 
 def _execute(connection: sqlite3.Connection, query: str, *parameters: object) -> int:
