@@ -236,7 +236,7 @@ class Decision(NamedTuple):
 _ALLOWED = Decision(True)
 _GAVE_UP = Decision(False, None, True)
 
-MATCH_STEPS = 20_000_000
+MATCH_STEPS = 12_000_000
 """What the wildcards may cost for one path, in steps of about a tenth of a nanosecond at worst.
 
 No honest file comes near. Past it the path is refused as too complex: to fail closed hurts the hostile site alone.
