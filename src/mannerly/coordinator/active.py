@@ -82,11 +82,6 @@ class ActiveSet:
         return len(self._hosts)
 
     @property
-    def busy(self) -> bool:
-        """True while the store is asked for hosts or windows: something may become due."""
-        return self._activating or self._loads > 0
-
-    @property
     def full(self) -> bool:
         """True if no further host finds room."""
         return len(self._hosts) - self._guests >= self._config.active_hosts

@@ -97,10 +97,16 @@ class Delivers(Protocol):
 
 
 class Runner:
-    """Spawns coroutines under the task group of the run that is on."""
+    """Spawns coroutines under the task group of the run that is on. While one runs the crawl has not ended."""
 
     def __init__(self) -> None:
         self._group: asyncio.TaskGroup | None = None
+        self._running = 0
+
+    @property
+    def busy(self) -> bool:
+        """True while something spawned runs: it may give work."""
+        return self._running > 0
 
     def bind(self, group: asyncio.TaskGroup | None) -> None:
         """Own what is spawned from now on."""
@@ -110,7 +116,11 @@ class Runner:
         if self._group is None:
             coroutine.close()
             return
-        self._group.create_task(coroutine)
+        self._running += 1
+        self._group.create_task(coroutine).add_done_callback(self._ran)
+
+    def _ran(self, _task: asyncio.Task[None]) -> None:
+        self._running -= 1
 
 
 class Crawl:
@@ -155,6 +165,7 @@ class Crawl:
         self._ending: Ending | None = None
         self._began_at = clock.monotonic()
         self._run_pages = 0
+        self._receiving = False
         self._queued = 0
 
     def stop(self, ending: Ending) -> None:
@@ -199,9 +210,9 @@ class Crawl:
                         self._settle.run(),
                         self._dispatch.run(),
                         self._deliver.run(),
+                        self._store.restore_seen(),
                     )
                 ]
-                self._runner(self._store.restore_seen())
                 await self._sow()
                 await self._watch()
                 self._runner.bind(None)
@@ -228,8 +239,11 @@ class Crawl:
 
     async def _receive(self) -> None:
         while True:
-            for result in await self._transport.receive():
+            results = await self._transport.receive()
+            self._receiving = True
+            for result in results:
                 await self._receipt.receive(result)
+            self._receiving = False
             if not self._flights:
                 self._settle.hurry()
             self._dispatch.changed()
@@ -241,7 +255,7 @@ class Crawl:
         while True:
             if self._ending is None:
                 self._look()
-            if self._ending is not None and not self._flights and not self._settle.unsettled:
+            if self._ending is not None and not self._underway:
                 return
             if not self._flights and self._settle.unsettled:
                 self._settle.hurry()
@@ -267,11 +281,16 @@ class Crawl:
             return Ending.MAX_TIME
         return Ending.JOURNAL_FULL if self._journal_full() else None
 
+    @property
+    def _underway(self) -> bool:
+        """True while a task is out, or a result is not yet durable."""
+        return bool(self._flights) or self._receiving or self._settle.unsettled > 0
+
     def _has_ended(self) -> bool:
         first_outside = self._active.first_outside
-        if self._active.busy or (self._active.outside and first_outside is None):
+        if self._underway or self._runner.busy or (self._active.outside and first_outside is None):
             return False
-        standing = self._active.frontier.standing(in_flight=len(self._flights) + self._settle.unsettled)
+        standing = self._active.frontier.standing(in_flight=0)
         # a host that waits for a prerequisite waits for something in flight, or for another host's turn
         polite = None if standing.politely_due_at == FOREVER else standing.politely_due_at
         other = standing.otherwise_due_at
