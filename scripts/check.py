@@ -155,11 +155,15 @@ def end_session(process: subprocess.Popen[bytes]) -> None:
 
 
 def environment(scratch: Path) -> dict[str, str]:
-    """Return the environment of a step: our own locks and temporary folder, none of the user's settings."""
+    """Return the environment of a step: our own locks and temporary folder, none of the user's settings.
+
+    Tests start processes by the hundred: each would compile every module if the user wants no compiled ones kept.
+    """
     kept = {
         name: value
         for name, value in os.environ.items()
-        if not name.startswith(("MANNERLY_", "PYTEST_")) or name == "MANNERLY_SHARED"
+        if name == "MANNERLY_SHARED"
+        or not (name.startswith(("MANNERLY_", "PYTEST_")) or name == "PYTHONDONTWRITEBYTECODE")
     }
     paths = (str(BIN), os.environ.get("PATH", ""))
     return {
