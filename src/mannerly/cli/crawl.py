@@ -22,7 +22,7 @@ from mannerly.cli.assemble import crawl as assemble
 from mannerly.cli.assemble.rules import state_database
 from mannerly.cli.job import Job, job_of
 from mannerly.cli.main import EXIT_INTERRUPTED
-from mannerly.cli.options import network_options, read_config, with_network
+from mannerly.cli.options import changed, network_options, read_config, with_network
 from mannerly.cli.progress import Progress
 from mannerly.clock import SystemClock
 from mannerly.coordinator.service import Crawl, Ending, Summary
@@ -89,26 +89,23 @@ def configured(typed: Mapping[str, Any]) -> Config:
         path = DEFAULT_CONFIG
     config = with_network(read_config(path), typed)
 
-    def section(old: Any, **values: Any) -> Any:
-        given = {name: value for name, value in values.items() if value not in (None, False, ())}
-        return replace(old, **given)
-
     config = replace(
         config,
         state=typed["state"] or config.state,
-        scope=section(config.scope, kind=typed["scope"], include=typed["include"], exclude=typed["exclude"]),
-        budget=section(config.budget, max_pages=typed["max_pages"], max_time_s=typed["max_time"]),
-        politeness=section(config.politeness, per_host=typed["per_host"]),
-        output=section(
+        scope=changed(config.scope, kind=typed["scope"], include=typed["include"], exclude=typed["exclude"]),
+        budget=changed(
+            config.budget,
+            max_pages=typed["max_pages"],
+            max_depth=typed["max_depth"],
+            max_time_s=typed["max_time"],
+        ),
+        politeness=changed(config.politeness, per_host=typed["per_host"], patience_s=typed["patience"]),
+        output=changed(
             config.output, file=typed["output"], overwrite=typed["overwrite"], errors=typed["errors"]
         ),
-        select=section(config.select, text=typed["text"], links=typed["links"]),
-        workers=section(config.workers, workers=typed["workers"], concurrency=typed["concurrency"]),
+        select=changed(config.select, text=typed["text"], links=typed["links"]),
+        workers=changed(config.workers, workers=typed["workers"], concurrency=typed["concurrency"]),
     )
-    if typed["max_depth"] is not None:
-        config = replace(config, budget=replace(config.budget, max_depth=typed["max_depth"]))
-    if typed["patience"] is not None:
-        config = replace(config, politeness=replace(config.politeness, patience_s=typed["patience"]))
     check(config)
     return config
 

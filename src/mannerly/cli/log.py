@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
+from mannerly.model.errors import ConfigRefused
 from mannerly.model.printable import printable
 
 LOGGER: Final = logging.getLogger("mannerly")
@@ -23,8 +24,13 @@ def start_log(*, verbose: bool, quiet: bool, file: str | None) -> None:
     handlers: list[logging.Handler] = [logging.StreamHandler(sys.stderr)]
     handlers[0].setLevel(level)
     if file:
-        Path(file).parent.mkdir(parents=True, exist_ok=True)
-        handlers.append(logging.FileHandler(file, encoding="utf-8"))
+        try:
+            Path(file).parent.mkdir(parents=True, exist_ok=True)
+            handlers.append(logging.FileHandler(file, encoding="utf-8"))
+        except OSError as error:
+            raise ConfigRefused(
+                f"the log file {file} cannot be written: {error.strerror}", hint="name another --log-file"
+            ) from error
         handlers[1].setLevel(logging.DEBUG)
     LOGGER.setLevel(min(handler.level for handler in handlers))  # what nobody reads is not written
     for handler in handlers:

@@ -19,6 +19,7 @@ from mannerly.model.config import Config, SelectConfig, check, from_mapping
 from mannerly.model.errors import ConfigRefused
 
 F = TypeVar("F", bound=Callable[..., Any])
+Section = TypeVar("Section")
 
 _SIZE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?", re.IGNORECASE)
 _POWERS: Final = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
@@ -98,10 +99,14 @@ def read_config(path: str | None) -> Config:
         raise ConfigRefused(f"{path}: {error}", hint=error.hint) from error
 
 
-def _changed(section: Any, values: Mapping[str, Any]) -> Any:
-    """Return the section with the values that were typed."""
-    typed = {name: value for name, value in values.items() if value not in (None, False, (), "")}
-    return replace(section, **typed) if typed else section
+def changed(section: Section, **typed: Any) -> Section:
+    """Return the section with the values that were typed: not None, nor a flag's False, nor an empty list's ()."""
+    given = {
+        name: value
+        for name, value in typed.items()
+        if value is not None and value is not False and value != ()
+    }
+    return replace(section, **given)  # type: ignore[type-var]
 
 
 def _with_selectors(select: SelectConfig, typed: Mapping[str, Any]) -> SelectConfig:
@@ -125,30 +130,26 @@ def with_network(config: Config, typed: Mapping[str, Any]) -> Config:
         politeness = replace(politeness, min_delay_s=typed["delay"], factor=0.0)
     select = _with_selectors(config.select, typed)
     contact = typed.get("contact") or config.identity.contact or os.environ.get("MANNERLY_CONTACT", "")
-    changed = replace(
+    whole = replace(
         config,
         politeness=politeness,
         select=select,
-        identity=_changed(
+        identity=changed(
             config.identity,
-            {
-                "contact": contact.strip(),
-                "ignore_robots": typed.get("ignore_robots"),
-                "authorization": typed.get("authorization"),
-            },
+            contact=contact.strip(),
+            ignore_robots=typed.get("ignore_robots"),
+            authorization=typed.get("authorization"),
         ),
-        fetch=_changed(
+        fetch=changed(
             config.fetch,
-            {
-                "timeout_s": typed.get("timeout"),
-                "max_body_bytes": typed.get("max_body"),
-                "headers": tuple(typed.get("header") or ()),
-                "proxy": typed.get("proxy"),
-                "ports": tuple(typed.get("ports") or ()),
-                "allow_private_addresses": typed.get("allow_private_addresses"),
-                "resolve": tuple(typed.get("resolve") or ()),
-            },
+            timeout_s=typed.get("timeout"),
+            max_body_bytes=typed.get("max_body"),
+            headers=tuple(typed.get("header") or ()),
+            proxy=typed.get("proxy"),
+            ports=tuple(typed.get("ports") or ()),
+            allow_private_addresses=typed.get("allow_private_addresses"),
+            resolve=tuple(typed.get("resolve") or ()),
         ),
     )
-    check(changed)
-    return changed
+    check(whole)
+    return whole

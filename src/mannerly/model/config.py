@@ -13,6 +13,7 @@ from typing import Any, Literal, get_type_hints
 
 import msgspec
 
+from mannerly.model import orders, task
 from mannerly.model.errors import ConfigRefused
 
 ScopeKind = Literal["host", "domain", "prefix", "any"]
@@ -200,11 +201,37 @@ def check(config: Config) -> None:
     ):
         if not low <= value < float("inf"):
             raise ConfigRefused(f"{name} = {value} is out of range", hint=f"give a number of {low} or more")
+    _check_messages(config)
     for port in config.fetch.ports:
         if not 0 < port < 65_536:
             raise ConfigRefused(
                 f"fetch.ports holds {port}, which is no port", hint="ports run from 1 to 65535"
             )
+
+
+def _check_messages(config: Config) -> None:
+    """Refuse what no message to a worker can hold."""
+    fetch = config.fetch
+    for name, value, most in (
+        ("fetch.timeout_s", fetch.timeout_s, task.MAX_EXCHANGE_S),
+        ("fetch.connect_timeout_s", fetch.connect_timeout_s, task.MAX_CONNECT_S),
+        ("fetch.first_byte_timeout_s", fetch.first_byte_timeout_s, task.MAX_EXCHANGE_S),
+        ("fetch.max_body_bytes", fetch.max_body_bytes, task.MAX_BODY_BYTES),
+        ("fetch.max_header_bytes", fetch.max_header_bytes, task.MAX_HEADERS_BYTES),
+        ("fetch.max_ratio", fetch.max_ratio, task.MAX_RATIO),
+        ("workers.concurrency", config.workers.concurrency, orders.MAX_SLOTS),
+    ):
+        if value > most:
+            raise ConfigRefused(f"{name} = {value} is out of range", hint=f"give a number of {most} or less")
+    for name, values, most in (
+        ("fetch.headers", fetch.headers, task.MAX_HEADERS),
+        ("fetch.ports", fetch.ports, orders.MAX_PORTS),
+        ("fetch.nameservers", fetch.nameservers, orders.MAX_NAMESERVERS),
+        ("select.fields", config.select.fields, task.MAX_SELECTORS),
+        ("scope.strip_parameters", config.scope.strip_parameters, task.MAX_SELECTORS),
+    ):
+        if len(values) > most:
+            raise ConfigRefused(f"{name} holds {len(values)} values", hint=f"give {most} of them or fewer")
 
 
 def _refuse_unknown_keys(raw: Mapping[str, Any], kind: type, prefix: str) -> None:

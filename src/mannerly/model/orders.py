@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
 import msgspec
 from msgspec import Meta
 
 from mannerly.model.task import Name, Short
+
+MAX_PORTS: Final = 1_000
+MAX_NAMESERVERS: Final = 16
+MAX_SLOTS: Final = 10_000
 
 
 class WorkerOrders(msgspec.Struct, frozen=True, array_like=True):
@@ -19,8 +23,8 @@ class WorkerOrders(msgspec.Struct, frozen=True, array_like=True):
 
     name: Name
     contact: Name = ""
-    ports: Annotated[tuple[int, ...], Meta(max_length=1_000)] = ()
+    ports: Annotated[tuple[int, ...], Meta(max_length=MAX_PORTS)] = ()
     private_hosts: Annotated[tuple[Name, ...], Meta(max_length=10_000)] = ()
-    nameservers: Annotated[tuple[Name, ...], Meta(max_length=16)] = ()
+    nameservers: Annotated[tuple[Name, ...], Meta(max_length=MAX_NAMESERVERS)] = ()
     proxy: Short = ""
-    slots: Annotated[int, Meta(ge=1, le=10_000)] = 64
+    slots: Annotated[int, Meta(ge=1, le=MAX_SLOTS)] = 64

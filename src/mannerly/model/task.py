@@ -16,6 +16,11 @@ Name = Annotated[str, Meta(max_length=255)]
 UrlText = Annotated[str, Meta(max_length=8_192)]
 Short = Annotated[str, Meta(max_length=4_096)]
 
+MAX_EXCHANGE_S: Final = 3_600
+MAX_CONNECT_S: Final = 600
+MAX_BODY_BYTES: Final = 1 << 30
+MAX_HEADERS_BYTES: Final = 16 << 20
+MAX_RATIO: Final = 1 << 20
 MAX_HEADERS: Final = 32
 MAX_SELECTORS: Final = 256
 
@@ -38,14 +43,14 @@ class TaskKind(StrEnum):
 class Limits(msgspec.Struct, frozen=True, array_like=True):
     """Bounds of one exchange. Defaults: design 8; seconds and bytes, body sizes after decoding."""
 
-    connect_s: Annotated[float, Meta(gt=0, le=600)] = 10.0
-    first_byte_s: Annotated[float, Meta(gt=0, le=3_600)] = 20.0
-    exchange_s: Annotated[float, Meta(gt=0, le=3_600)] = 60.0
+    connect_s: Annotated[float, Meta(gt=0, le=MAX_CONNECT_S)] = 10.0
+    first_byte_s: Annotated[float, Meta(gt=0, le=MAX_EXCHANGE_S)] = 20.0
+    exchange_s: Annotated[float, Meta(gt=0, le=MAX_EXCHANGE_S)] = 60.0
     low_speed_bytes_s: Annotated[int, Meta(ge=0, le=1 << 30)] = 100
-    low_speed_s: Annotated[float, Meta(gt=0, le=3_600)] = 20.0
-    headers_bytes: Annotated[int, Meta(gt=0, le=16 << 20)] = 256 << 10
-    body_bytes: Annotated[int, Meta(gt=0, le=1 << 30)] = 10 << 20
-    ratio: Annotated[int, Meta(gt=0, le=1 << 20)] = 100
+    low_speed_s: Annotated[float, Meta(gt=0, le=MAX_EXCHANGE_S)] = 20.0
+    headers_bytes: Annotated[int, Meta(gt=0, le=MAX_HEADERS_BYTES)] = 256 << 10
+    body_bytes: Annotated[int, Meta(gt=0, le=MAX_BODY_BYTES)] = 10 << 20
+    ratio: Annotated[int, Meta(gt=0, le=MAX_RATIO)] = 100
 
 
 class Wanted(msgspec.Struct, frozen=True, array_like=True):
