@@ -19,6 +19,11 @@ LATE_BYTES: Final = 256 << 10
 
 _BOMS: Final = ((b"\xef\xbb\xbf", "utf-8"), (b"\xfe\xff", "utf-16be"), (b"\xff\xfe", "utf-16le"))
 _UTF16_DECLARED: Final = ((b"<\x00?\x00x\x00", "utf-16le"), (b"\x00<\x00?\x00x", "utf-16be"))
+# markup begins in ASCII: four such characters with a null byte each are nothing else
+_UTF16_BY_LOOK: Final = (
+    (re.compile(rb"(?:[\t\n\r -~]\x00){4}"), "utf-16le"),
+    (re.compile(rb"(?:\x00[\t\n\r -~]){4}"), "utf-16be"),
+)
 _XML_DECLARATION: Final = re.compile(
     rb"<\?xml[^>]*?[\s\"']encoding[\x00-\x20]*=[\x00-\x20]*([\"'])([^\"'>]*)\1"
 )
@@ -109,7 +114,13 @@ def _late_meta(body: bytes) -> str | None:
 
 
 def _by_look(body: bytes) -> str:
-    """Return utf-8 if the bytes are (a character cut at the end is no objection), else a guess."""
+    """Return utf-8 if the bytes are (a character cut at the end is no objection), else a guess.
+
+    UTF-16 without a byte order mark is ASCII with null bytes, so it is looked for first.
+    """
+    for begins, name in _UTF16_BY_LOOK:
+        if begins.match(body):
+            return name
     try:
         text_is_ascii = body.isascii()
         body.decode("utf-8")

@@ -287,6 +287,7 @@ class Handle:
         if self.first_byte_at is None:
             self.first_byte_at = self._now()
         if not self.head.take(line):
+            self.detail = f"more than {self.head.limit_bytes:,} bytes"
             self.stop = "headers"
             return -1
         if self.head.complete and not self.received_bytes and self.decoder is None:

@@ -14,7 +14,7 @@ _BLANK = (b"\r\n", b"\n")
 class Head:
     """Collects one response head, at most `limit_bytes` over all blocks."""
 
-    __slots__ = ("_limit_bytes", "_lines", "complete", "fields", "seen_bytes", "status", "version")
+    __slots__ = ("_lines", "complete", "fields", "limit_bytes", "seen_bytes", "status", "version")
 
     def __init__(self, limit_bytes: int) -> None:
         self.status = 0
@@ -22,13 +22,13 @@ class Head:
         self.fields: list[tuple[str, str]] = []
         self.complete = False
         self.seen_bytes = 0
-        self._limit_bytes = limit_bytes
+        self.limit_bytes = limit_bytes
         self._lines: list[bytes] = []
 
     def take(self, line: bytes) -> bool:
         """Take the next line with its line end; return False if the limit is passed."""
         self.seen_bytes += len(line)
-        if self.seen_bytes > self._limit_bytes:
+        if self.seen_bytes > self.limit_bytes:
             return False
         if line not in _BLANK:
             self._lines.append(line)

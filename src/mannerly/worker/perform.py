@@ -213,11 +213,10 @@ def failed(exchange: net.Exchange) -> Outcome:
         return AddressChanged(detail=detail)
     if failure not in _FAILURES:
         return Refused(detail=f"{failure}: {detail}")
-    return Failed(
-        failure=_FAILURES[failure],
-        detail=f"{failure}: {detail}" if detail else str(failure),
-        sent=exchange.sent,
-    )
+    named = _FAILURES[failure]
+    # the failure goes before the detail wherever it is shown: here only what says more than it
+    said = [text for text in dict.fromkeys((str(failure), detail)) if text and text != named]
+    return Failed(failure=named, detail=": ".join(said), sent=exchange.sent)
 
 
 def redirected(exchange: net.Exchange, url: Url, retry_after: str) -> Outcome:
