@@ -8,7 +8,7 @@ raise, and depth costs it nothing. What the other modules use of a node is `Elem
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import turbohtml
@@ -16,10 +16,13 @@ from turbohtml import Element, SelectorSyntaxError
 
 from mannerly.model.errors import SelectorInvalid
 
-__all__ = ["MAX_TAGS", "Document", "Element", "check_css", "own_name"]
+__all__ = ["MAX_TAGS", "Document", "Element", "check_css", "outermost", "own_name"]
 
 MAX_TAGS: Final = 1_000_000
 """A page is cut at this many `<`: 10 MiB of `<b><p>` would build a tree of 900 MB."""
+
+MAX_CLIMB: Final = 500_000
+"""Steps towards the root that `outermost` takes in all; a page whose elements ask for more has few real ones."""
 
 _SELF_CLOSED: Final = re.compile(
     r"<(script|style|title|textarea|iframe|noscript|noframes|xmp)\b([^<>]*)/>", re.IGNORECASE
@@ -98,6 +101,32 @@ def check_css(css: str) -> None:
 def own_name(element: Element) -> bool:
     """Tell whether the element is one of HTML's own: an SVG drawing has titles and links too."""
     return element.namespace is turbohtml.Namespace.HTML
+
+
+def outermost(elements: Sequence[Element], depth: int) -> list[Element]:
+    """Return, in order, those of `elements` (in document order) that stand inside fewer than `depth` others of them.
+
+    To look at all that an element holds costs what it holds, so a hundred thousand elements inside each other would
+    cost the square of the page; with `depth` it costs at most so many times the page. No step is taken twice.
+    """
+    kept: list[Element] = []
+    inside: dict[Element, int] = {}  # how many of `elements` a node is, or is in
+    left = MAX_CLIMB
+    for element in elements:
+        passed: list[Element] = []
+        node = element.parent
+        while isinstance(node, Element) and node not in inside and left > 0:
+            passed.append(node)
+            node = node.parent
+            left -= 1
+        if left <= 0:
+            break
+        holders = inside.get(node, 0) if isinstance(node, Element) else 0
+        inside.update(dict.fromkeys(passed, holders))
+        inside[element] = holders + 1
+        if holders < depth:
+            kept.append(element)
+    return kept
 
 
 def _tag_limit(markup: str) -> int | None:

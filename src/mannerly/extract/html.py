@@ -26,6 +26,7 @@ MAX_URL_CHARS: Final = 8_192
 """A longer URL fits no message and no host's request line; such links are counted, not carried."""
 
 MAX_REFRESHES: Final = 16
+MAX_CANONICALS: Final = 64
 MAX_TITLE_BYTES: Final = 4 << 10
 MAX_DESCRIPTION_BYTES: Final = 16 << 10
 MAX_LANGUAGE_CHARS: Final = 35
@@ -36,7 +37,10 @@ _HEAD: Final = "html[lang],base[href],title,meta,link[rel][href]"
 _LINKING: Final = "a,area,iframe,frame"
 _FRAMES: Final = frozenset({"iframe", "frame"})
 _REFRESH: Final = re.compile(
-    r"[\t\n\x0c\r ]*(?:(\d+)[\d.]*|\.[\d.]*)(?:\Z|[\t\n\x0c\r ]*[;,\t\n\x0c\r ][\t\n\x0c\r ]*(.*))", re.DOTALL
+    # possessive: what follows is never one of the characters given back, and looking for it among a long run of digits
+    # would cost the square of its length
+    r"[\t\n\x0c\r ]*(?:([0-9]++)[0-9.]*+|\.[0-9.]*+)(?:\Z|[\t\n\x0c\r ]*[;,\t\n\x0c\r ][\t\n\x0c\r ]*(.*))",
+    re.DOTALL,
 )
 _REFRESH_URL: Final = re.compile(r"url[\t\n\x0c\r ]*=[\t\n\x0c\r ]*", re.IGNORECASE)
 
@@ -248,6 +252,7 @@ def _refresh(content: str, url: str, base: Base, strip: frozenset[str]) -> Refre
 def _canonical(links: Iterable[Element], base: Base) -> Pair | None:
     """Return the canonical address that the head names; None if it names several, or none that is a URL."""
     pairs: dict[str, Pair] = {}
+    named = 0
     for element in links:
         parent = element.parent
         href = (element.attr("href") or "").strip()
@@ -256,10 +261,13 @@ def _canonical(links: Iterable[Element], base: Base) -> Pair | None:
             and "canonical" in rel_tokens(element)
             and isinstance(parent, Element)
             and parent.tag == "head"
-            and (pair := base.resolve(href)) is not None
-            and max(map(len, pair)) <= MAX_URL_CHARS
         ):
-            pairs.setdefault(pair[1], pair)
+            named += 1
+            pair = base.resolve(href)
+            if pair is not None and max(map(len, pair)) <= MAX_URL_CHARS:
+                pairs.setdefault(pair[1], pair)
+        if named == MAX_CANONICALS or len(pairs) > 1:
+            break
     return next(iter(pairs.values())) if len(pairs) == 1 else None
 
 

@@ -14,12 +14,12 @@ record, and the fields are looked for inside it: `:scope` (or nothing before `::
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from mannerly.extract.document import Document, Element, check_css
+from mannerly.extract.document import Document, Element, check_css, outermost
 from mannerly.extract.text import cut_text
 from mannerly.model.errors import SelectorInvalid
 
@@ -30,6 +30,9 @@ MAX_FIELDS_BYTES: Final = 8 << 20
 """Of all fields of a page together, so that a result fits its message."""
 
 MAX_MATCHES: Final = 10_000
+
+MAX_NESTED: Final = 32
+"""A match or record inside so many others is left out, as one past MAX_MATCHES is: each is looked through as a whole."""
 
 Value = str | list[str] | None
 
@@ -142,12 +145,12 @@ def select(document: Document, wanted: Selectors) -> Selected:
             {field.name: _value(document, field, room) for field in wanted.fields}, None, room.cut
         )
     items: list[dict[str, Value]] = []
-    records = document.select(wanted.each)
-    for record in records[:MAX_MATCHES]:
+    found = document.select(wanted.each)
+    for record in outermost(found[:MAX_MATCHES], MAX_NESTED):
         if room.left <= 0:
             break
         items.append({field.name: _value(record, field, room) for field in wanted.fields})
-    return Selected({}, items, room.cut or len(items) < len(records))
+    return Selected({}, items, room.cut or len(items) < len(found))
 
 
 def xpath(document: Document, expression: str) -> list[str]:
@@ -174,12 +177,16 @@ class _Room:
 
 def _value(scope: Document | Element, field: Field, room: _Room) -> Value:
     if not field.all:
-        for value in _values(scope, field.selector):
+        for value in _values(_matches(scope, field.selector), field.selector):
             return room.take(value, MAX_FIELD_BYTES)
         return None
+    matches = _matches(scope, field.selector)
+    if field.selector.take is not Take.ATTRIBUTE:
+        found, matches = matches, outermost(matches[: MAX_MATCHES + 1], MAX_NESTED)
+        room.cut = room.cut or len(matches) < min(len(found), MAX_MATCHES + 1)
     values: list[str] = []
     left = MAX_FIELD_BYTES
-    for value in _values(scope, field.selector):
+    for value in _values(matches, field.selector):
         if len(values) >= MAX_MATCHES or left <= 0 or room.left <= 0:
             room.cut = True
             break
@@ -189,10 +196,13 @@ def _value(scope: Document | Element, field: Field, room: _Room) -> Value:
     return values
 
 
-def _values(scope: Document | Element, selector: Selector) -> Iterator[str]:
-    elements: list[Element] = scope.select(selector.css)
+def _matches(scope: Document | Element, selector: Selector) -> list[Element]:
     if isinstance(scope, Element) and selector.css == _SCOPE:
-        elements = [scope]
+        return [scope]
+    return scope.select(selector.css)
+
+
+def _values(elements: Iterable[Element], selector: Selector) -> Iterator[str]:
     for element in elements:
         match selector.take:
             case Take.TEXT:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from itertools import accumulate
 from typing import Final
 
-from mannerly.extract.document import Document, Element
+from mannerly.extract.document import Document, Element, outermost
 
 MAX_TEXT_BYTES: Final = 8 << 20
 
@@ -41,6 +41,9 @@ smaller share loses sections of reference pages."""
 
 MAX_WEIGHED_CHARS: Final = 16 << 20
 """Elements inside each other are weighed again and again: past this many characters in all no more are."""
+
+MAX_NESTED: Final = 16
+"""An element inside so many others of its kind is not weighed; the layout tables of old go half as deep."""
 
 _BLOCKS: Final = frozenset({"div", "section", "article", "main", "body", "center", "details", "td"})
 
@@ -101,7 +104,7 @@ def _running_by_parent(document: Document) -> dict[Element, int]:
     """Return how much running text the children of an element hold, in document order."""
     weights: dict[Element, int] = {}
     budget = MAX_WEIGHED_CHARS
-    for element in document.select(RUNNING):
+    for element in outermost(document.select(RUNNING), MAX_NESTED):
         length = len(element.text)
         budget -= length
         if budget < 0:

@@ -5,7 +5,7 @@ Coordinator and journal pass it on unopened, so a page's text costs them nothing
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import zstandard
@@ -28,7 +28,7 @@ class PagePart(msgspec.Struct, frozen=True, array_like=True):
     description: str = ""
     language: str = ""
     canonical: str = ""
-    robots: dict[str, Any] = {}
+    robots: dict[str, bool] = {}
     fields: dict[str, FieldValue] = {}
     items: list[dict[str, FieldValue]] | None = None
     text: str = ""
@@ -56,5 +56,5 @@ def unseal(blob: bytes) -> PagePart:
             )
         opened = zstandard.ZstdDecompressor().decompress(blob, max_output_size=MAX_OPEN_BYTES)
         return _decoder.decode(opened)
-    except (zstandard.ZstdError, msgspec.MsgspecError) as error:
+    except (zstandard.ZstdError, msgspec.MsgspecError, RecursionError) as error:
         raise WireError(f"a page blob of {len(blob)} bytes cannot be opened: {error}") from error

@@ -109,7 +109,7 @@ class Exchange:
 
     failure: FetchFailure | None = None
     detail: str = ""
-    """What happened in words, for the log; empty on success."""
+    """What happened in words, for the log, as `printable` gives them: libcurl quotes the server. Empty on success."""
     status: int = 0
     http_version: str = ""
     headers: tuple[tuple[str, str], ...] = ()

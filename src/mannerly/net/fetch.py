@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Self
 import certifi
 import pycurl
 
+from mannerly.model.printable import printable
 from mannerly.net.address import vet
 from mannerly.net.exchange import Exchange, FetchFailure, Request
 from mannerly.net.handle import Connections, Handle, Target
@@ -137,7 +138,7 @@ class Fetcher:
             try:
                 handle.begin(request, target, share=share, fresh=fresh, on_sent=watch.start)
             except pycurl.error as error:
-                return Exchange(failure=FetchFailure.INVALID_HOST, detail=str(error))
+                return Exchange(failure=FetchFailure.INVALID_HOST, detail=printable(str(error)))
             try:
                 code, message = await multi.perform(handle.curl)
             finally:
@@ -212,7 +213,7 @@ def _outcome(handle: Handle, request: Request, code: int, message: str) -> Excha
     first = handle.first_byte_at
     return Exchange(
         failure=failure,
-        detail="" if failure is None else handle.detail or message or failure.value,
+        detail="" if failure is None else printable(handle.detail or message or failure.value),
         status=head.status if head.complete else 0,
         http_version=head.version,
         headers=tuple(head.fields) if head.complete else (),

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from enum import Enum
 from hashlib import blake2b
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
@@ -25,6 +25,8 @@ from mannerly.model.errors import ConfigRefused, DiskFull, MannerlyError, StateD
 
 # Bytes before the stored size that are compared: enough to tell two runs' pages apart, one read.
 TAIL_BYTES: Final = 4_096
+
+MAX_OFFSET: Final = (1 << 63) - 1
 
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _NO_LOCKS: Final = frozenset({errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
@@ -41,7 +43,7 @@ class FileState(msgspec.Struct, frozen=True):
     path: str
     device: int
     inode: int
-    size: int
+    size: Annotated[int, msgspec.Meta(ge=0, le=MAX_OFFSET)]
     tail: str
     layout: str
     crawl: str

@@ -103,5 +103,5 @@ class SegmentReader:
 def _decoded(body: bytes) -> PageFrame | None:
     try:
         return _decoder.decode(body)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         return None

@@ -49,8 +49,11 @@ _heads: Final = {
 
 
 def encode(message: Message) -> bytes:
-    """Return the message's bytes; raise WireError if they are more than a message may have."""
-    body = _heads[type(message)] + _encoder.encode(message)
+    """Return the message's bytes; raise WireError if they are more than a message may have, or no UTF-8 holds its text."""
+    try:
+        body = _heads[type(message)] + _encoder.encode(message)
+    except UnicodeEncodeError as error:
+        raise WireError(f"a {type(message).__name__} cannot be sent: {error}") from error
     if len(body) > MAX_MESSAGE_BYTES:
         raise WireError(
             f"a {type(message).__name__} of {len(body)} bytes is over the bound of {MAX_MESSAGE_BYTES}"
