@@ -68,3 +68,17 @@ def test_a_host_parked_for_its_crawl_delay_is_not_asked_by_the_next_run_either(
         assert ran.code == 1, ran.stderr
         assert crawl.host("a.test").reason == "crawl-delay-too-long"
     assert site.paths("a.test") == ["/robots.txt"]
+
+
+def test_i1_each_hop_of_a_redirect_is_a_task_of_its_own(site: Site, crawl: Crawl) -> None:
+    """A worker that followed it would come at once, past the delay, and to the next host without its rules."""
+    site.redirect("a.test", "/", "/second")
+    site.redirect("a.test", "/second", site.url("b.test", "/third"))
+    site.redirect("b.test", "/third", site.url("b.test", "/private"))
+    site.page("b.test", "/private", "not for us")
+    site.robots("b.test", "User-agent: *\nDisallow: /private\n")
+    ran = crawl(site, site.url("a.test"), "--delay", "0.3")
+    assert ran.code == 1, ran.stderr
+    assert site.paths("a.test") == ["/robots.txt", "/", "/second"]
+    assert site.paths("b.test") == ["/robots.txt", "/third"]
+    assert site.violations(0.3) == []
