@@ -27,7 +27,7 @@ from mannerly.cli.progress import Progress
 from mannerly.clock import SystemClock
 from mannerly.coordinator.service import Crawl, Ending, Summary
 from mannerly.model.config import Config, check
-from mannerly.model.errors import ConfigRefused, DiskFull, MannerlyError
+from mannerly.model.errors import ConfigRefused, DiskFull, MannerlyError, first_of
 from mannerly.model.printable import printable
 from mannerly.ports import CrawlRecord, Sink
 
@@ -161,19 +161,6 @@ def crawl(job: Job, *, fresh: bool, quiet: bool) -> int:
         error = first_of(group)
         raise error from group
     return code
-
-
-def first_of(group: BaseExceptionGroup[MannerlyError]) -> MannerlyError:
-    """Return the error that a group of them is about: a full disk before what follows from it."""
-    flat: list[MannerlyError] = []
-    pending: list[BaseException] = list(group.exceptions)
-    while pending:
-        error = pending.pop(0)
-        if isinstance(error, BaseExceptionGroup):
-            pending.extend(error.exceptions)
-        elif isinstance(error, MannerlyError):
-            flat.append(error)
-    return next((error for error in flat if isinstance(error, DiskFull)), flat[0])
 
 
 def make_folder(folder: Path) -> None:

@@ -28,7 +28,7 @@ from mannerly.policy.scope import Scope, ScopeKind, host_matches
 _MAILBOX: Final = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]+@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+")
 _CONTACT_URL: Final = re.compile(r"https?://[!-~]+")
 _HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-# set by the crawler itself, never by --header (design 8)
+# set by the crawler itself, never by --header
 _OWN_HEADERS: Final = frozenset(
     {"user-agent", "host", "from", "connection", "content-length", "transfer-encoding"}
 )

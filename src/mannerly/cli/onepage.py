@@ -23,7 +23,7 @@ from mannerly.cli.reader import Stored
 from mannerly.clock import SystemClock
 from mannerly.coordinator.service import Status
 from mannerly.model.config import Config, JournalConfig, OutputConfig, ScopeConfig
-from mannerly.model.errors import MannerlyError
+from mannerly.model.errors import MannerlyError, first_of
 from mannerly.model.frame import PageFrame
 from mannerly.ports import CrawlRecord, Sink
 
@@ -100,15 +100,6 @@ def fetched(job: Job) -> PageFrame:
         return asyncio.run(_fetched(job))
     except* MannerlyError as group:
         raise first_of(group) from group
-
-
-def first_of(group: BaseExceptionGroup[MannerlyError]) -> MannerlyError:
-    """Return the first error of a group."""
-    error: BaseException = group
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    assert isinstance(error, MannerlyError)
-    return error
 
 
 async def _fetched(job: Job) -> PageFrame:

@@ -1,4 +1,4 @@
-"""Addresses in hand, or asked for as resolve tasks: a fetch never resolves (design 5).
+"""Addresses in hand, or asked for as resolve tasks: a fetch never resolves.
 
 An address comes from the host itself if it is a literal, from `--resolve`, or from a resolve task that a worker
 performed; it is valid until its expiry, past which a new resolve task is due.

@@ -40,7 +40,7 @@ from mannerly.policy import access, politeness, retries
 from mannerly.policy.disposition import plain_http
 from mannerly.ports import HostGate
 
-# how long an unresolved name is left alone: the first try and the second (design 5)
+# how long an unresolved name is left alone: the first try and the second
 DNS_SPACING_S = (30.0, 300.0)
 NAME_SPACING_S = 5.0
 NAME_ATTEMPTS = 2

@@ -53,3 +53,16 @@ class InvalidUrl(MannerlyError):
 
 class WireError(MannerlyError):
     """Bytes that are no message of ours, or break a bound."""
+
+
+def first_of(group: BaseExceptionGroup[MannerlyError]) -> MannerlyError:
+    """Return the error that a group of ours is about: a full disk before what follows from it."""
+    flat: list[MannerlyError] = []
+    pending: list[BaseException] = list(group.exceptions)
+    while pending:
+        error = pending.pop(0)
+        if isinstance(error, BaseExceptionGroup):
+            pending.extend(error.exceptions)
+        elif isinstance(error, MannerlyError):
+            flat.append(error)
+    return next((error for error in flat if isinstance(error, DiskFull)), flat[0])

@@ -41,7 +41,7 @@ class TaskKind(StrEnum):
 
 
 class Limits(msgspec.Struct, frozen=True, array_like=True):
-    """Bounds of one exchange. Defaults: design 8; seconds and bytes, body sizes after decoding."""
+    """Bounds of one exchange; seconds and bytes, body sizes after decoding."""
 
     connect_s: Annotated[float, Meta(gt=0, le=MAX_CONNECT_S)] = 10.0
     first_byte_s: Annotated[float, Meta(gt=0, le=MAX_EXCHANGE_S)] = 20.0

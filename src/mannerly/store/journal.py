@@ -1,4 +1,4 @@
-"""The append-only page log in a folder: `NNNNNN.pages`, fsynced before a transaction may know of it (design 4).
+"""The append-only page log in a folder: `NNNNNN.pages`, fsynced before a transaction may know of it.
 
 A frame lies whole in one segment. Readers go by positions that were committed, so they never see a frame that is
 being written; damage is skipped to the next frame that passes its checks, and told.

@@ -1,4 +1,4 @@
-"""The locks that keep a second coordinator out of a state folder, and a second crawl off a host (design 5).
+"""The locks that keep a second coordinator out of a state folder, and a second crawl off a host.
 
 Locks are flock(2): they belong to the open file, go with it to a child that inherits the descriptor, and end with the
 last process that has it. Workers inherit it, so a lock is free only when no request is in flight. Lock files are never

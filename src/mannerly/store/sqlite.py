@@ -1,4 +1,4 @@
-"""The state store in one SQLite file: WAL, one thread of its own, every call one transaction (design 9)."""
+"""The state store in one SQLite file: WAL, one thread of its own, every call one transaction."""
 
 from __future__ import annotations
 

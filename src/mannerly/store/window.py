@@ -1,6 +1,6 @@
 """The next URLs of a host, out of any number: due delayed ones, then every band's share, templates in turn.
 
-The order inside a host (design 7): bands ascending; inside a band one URL of each template, round after round;
+The order inside a host: bands ascending; inside a band one URL of each template, round after round;
 inside a template depth, then age. Each query is a short range of an index, so a host of ten million URLs answers
 like one of ten. A window holds URLs of every band that has some, by the weights of the draw that will be made from
 it (8:4:2:1); what a band does not use goes to the highest that has more. At most TEMPLATES_A_CALL templates of a band
