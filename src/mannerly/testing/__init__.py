@@ -4,7 +4,9 @@
 `Reply`         one response of it, and how badly it is given
 `ManualClock`   a `mannerly.clock.Clock` that moves only when told to
 
-`python -m mannerly.testing site` serves a small demo web to try a crawl on without a network.
+`hostile`       a module: a site of bad manners, each with a name, and what a good crawler makes of it
+
+`python -m mannerly.testing site` serves a small demo web to try a crawl on without a network, `hostile` the bad one.
 """
 
 from __future__ import annotations

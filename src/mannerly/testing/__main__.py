@@ -18,25 +18,27 @@ def serve_demo(*, port: int, pages: int) -> None:
         host = "h0.test"
         site.robots(host, "User-agent: *\nDisallow: /part-0/page-7.html\n")
         arguments = [site.url(host), *site.resolve_args(), "--delay", "0.1", "-o", "pages.jsonl"]
-        print(f"serving {pages} pages at {site.url(host)}; Ctrl-C ends it. Try, in another terminal:\n")
-        print("  mannerly crawl " + shlex.join(arguments))
-        print(f"  mannerly why {site.url(host, '/part-0/page-7.html')}\n", flush=True)
-        _tell(site)
+        _tell(
+            site,
+            f"serving {pages} pages at {site.url(host)}; Ctrl-C ends it. Try, in another terminal:\n\n"
+            f"  mannerly crawl {shlex.join(arguments)}\n"
+            f"  mannerly why {site.url(host, '/part-0/page-7.html')}\n",
+        )
 
 
 def serve_bad_manners(*, port: int) -> None:
     """Serve every hostile behaviour and say where; then print each request as it ends."""
     with Site(port=port) as site:
         serve_hostile(site)
-        print(table_of(site) + "\n", flush=True)
-        _tell(site)
+        _tell(site, table_of(site) + "\n")
 
 
-def _tell(site: Site) -> None:
-    """Print each request as it ends, until Ctrl-C."""
+def _tell(site: Site, greeting: str) -> None:
+    """Print the greeting, then each request as it ends, until Ctrl-C."""
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
+    print(greeting, flush=True)
     told = 0
     while not stop.wait(0.2):
         ended = [seen for seen in site.requests if seen.ended_at is not None]
