@@ -14,7 +14,7 @@ from mannerly.extract.digest import body_digest, fingerprint, text_digest
 from mannerly.extract.directives import directives
 from mannerly.extract.document import Document
 from mannerly.extract.encodings import LABELS, decode_as
-from mannerly.extract.text import cut_text, main_text
+from mannerly.extract.text import MAX_WEIGHED, cut_text, main_text
 from mannerly.policy.dedup import NEAR_BITS, distance, near
 
 PROSE = "The quick brown fox jumps over the lazy dog and runs on through the wood. "
@@ -42,6 +42,16 @@ def test_the_densest_block_is_taken_where_there_is_prose() -> None:
 
 def test_a_page_of_little_prose_is_kept_whole() -> None:
     assert main_text(Document("<div><p>" + PROSE + "</p></div><ul><li>item</ul>"))[0].endswith("item")
+
+
+@pytest.mark.slow
+def test_a_page_of_too_many_paragraphs_is_kept_whole_unweighed() -> None:
+    prose = "<p>This is a paragraph of a text, and it is as long as such paragraphs are."
+    page = f"<div>beside</div><article>{prose * (MAX_WEIGHED + 1)}</article>"
+    text, cut = main_text(Document(page))
+    assert text.startswith("beside\n")
+    assert text.count("\n") == MAX_WEIGHED + 1
+    assert not cut
 
 
 def test_a_wide_table_costs_no_more_than_it_holds() -> None:

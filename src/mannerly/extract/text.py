@@ -42,6 +42,9 @@ smaller share loses sections of reference pages."""
 MAX_WEIGHED_CHARS: Final = 16 << 20
 """Elements inside each other are weighed again and again: past this many characters in all no more are."""
 
+MAX_WEIGHED: Final = 100_000
+"""A page with more such elements is kept whole: to weigh half a million takes longer than to parse them."""
+
 MAX_NESTED: Final = 16
 """An element inside so many others of its kind is not weighed; the layout tables of old go half as deep."""
 
@@ -101,10 +104,13 @@ def _densest(document: Document, body: Element) -> Element:
 
 
 def _running_by_parent(document: Document) -> dict[Element, int]:
-    """Return how much running text the children of an element hold, in document order."""
+    """Return how much running text the children of an element hold, in document order; nothing for too many."""
     weights: dict[Element, int] = {}
+    running = document.select(RUNNING)
+    if len(running) > MAX_WEIGHED:
+        return weights
     budget = MAX_WEIGHED_CHARS
-    for element in outermost(document.select(RUNNING), MAX_NESTED):
+    for element in outermost(running, MAX_NESTED):
         length = len(element.text)
         budget -= length
         if budget < 0:
