@@ -249,14 +249,11 @@ def _by_coverage(name: str, slate: Slate, options: argparse.Namespace) -> None:
         words.write_text(
             "".join('"' + "".join(f"\\x{byte:02x}" for byte in word) + '"\n' for word in target.words)
         )
-        flags = [
-            f"-dict={words}",
-            f"-seed={options.seed + 1}",
-            "-max_len=65536",
-            "-rss_limit_mb=0",
-            "-timeout=60",
-        ]
-        atheris.Setup([name, *flags, str(CORPUS / name)], one)
+        flags = [f"-seed={options.seed + 1}", "-max_len=65536", "-rss_limit_mb=0", "-timeout=60"]
+        if target.words:
+            flags.append(f"-dict={words}")
+        (new := Path(folder, "new")).mkdir()  # libFuzzer writes to the first folder
+        atheris.Setup([name, *flags, str(new), str(CORPUS / name)], one)
         atheris.Fuzz()
 
 

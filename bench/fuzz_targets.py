@@ -18,6 +18,7 @@ from bench.fuzz_server import HOST, Speaker
 
 from bench import fuzz_words as words
 from mannerly.extract.directives import directives
+from mannerly.extract.html import MAX_HREF_CHARS
 from mannerly.extract.types import media_type
 from mannerly.model import url as urls
 from mannerly.model.blob import unseal
@@ -158,7 +159,8 @@ def fields(data: bytes) -> Hashable:
 
 
 def url(data: bytes) -> Hashable:
-    """Read a URL, and what is derived from it; a key is its own key."""
+    """Read a URL, and what is derived from it; a key is its own key. Callers give no longer ones."""
+    data = data[:MAX_HREF_CHARS]
     text = data.decode("utf-8", "surrogatepass") if _is_wtf8(data) else data.decode("latin-1")
     urls.redacted(text)
     link = urls.Base(PAGE_URL).resolve(text)

@@ -162,8 +162,8 @@ def test_matches_inside_each_other_are_left_out_at_a_depth(
 
 
 def test_matches_inside_each_other_are_all_found_up_to_the_depth() -> None:
-    page = read(b"<div>" * 30 + b"x", fields=(("all[]", "div::text"), ("one", "div::text")))
-    assert page.fields == {"all": ["x"] * 30, "one": "x"}
+    page = read(b"<div>" * 16 + b"x", fields=(("all[]", "div::text"), ("one", "div::text")))
+    assert page.fields == {"all": ["x"] * 16, "one": "x"}
     assert page.truncated == ()
     side_by_side = read(b"<p>x</p>" * 200, fields=(("all[]", "p::text"),))
     assert side_by_side.fields == {"all": ["x"] * 200}
@@ -173,6 +173,45 @@ def test_matches_inside_each_other_are_all_found_up_to_the_depth() -> None:
 def test_many_canonical_addresses_are_not_all_resolved() -> None:
     page = read(b"<link rel=canonical href=/a>" * 300_000)
     assert page.canonical == ("http://site.test/a", "http://site.test/a")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        [b"<b a%d><p>" % number for number in range(100_000)],
+        [b"<b a%d>" % (number % 300) for number in range(900_000)],
+        [b"<html a%d><body b%d>" % (number, number) for number in range(100_000)],
+    ],
+    ids=["formatting of different attributes", "few kinds, very often", "roots"],
+)
+def test_tags_that_are_compared_with_each_other_cut_the_page(pieces: list[bytes]) -> None:
+    assert "tags" in read(b"".join(pieces)).truncated
+
+
+def test_a_page_of_many_closed_formatting_elements_is_read_whole() -> None:
+    page = read(b"".join(b"<p><code id=c%d>x</code> y" % number for number in range(5_000)))
+    assert page.truncated == ()
+    assert page.text.count("x y") == 5_000
+
+
+@pytest.mark.slow
+def test_links_that_lead_nowhere_are_not_looked_at_without_end() -> None:
+    page = read(b"".join(b"<a href=x:%d>" % number for number in range(400_000)))
+    assert page.links.cut
+    assert page.links.follow == ()
+
+
+def test_an_href_of_a_megabyte_is_too_long_without_being_resolved() -> None:
+    page = read(b'<a href="/' + b"a" * 1_000_000 + b'">')
+    assert page.links.too_long == 1
+
+
+@pytest.mark.slow
+def test_dates_in_directives_are_not_read_without_end() -> None:
+    date = b'<meta name=robots content="noindex, unavailable_after: %d">'
+    page = read(b"".join(date % number for number in range(100_000)))
+    assert not page.directives.index
 
 
 @pytest.mark.parametrize(

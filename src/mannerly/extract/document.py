@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Final
 
 import turbohtml
@@ -21,9 +22,23 @@ __all__ = ["MAX_TAGS", "Document", "Element", "check_css", "outermost", "own_nam
 MAX_TAGS: Final = 1_000_000
 """A page is cut at this many `<`: 10 MiB of `<b><p>` would build a tree of 900 MB."""
 
+MAX_ROOT_TAGS: Final = 32
+"""A page is cut at so many `<html>` and `<body>`: each one's attributes are looked for among those of all before it."""
+
+MAX_FORMATTING_STEPS: Final = 20_000_000
+"""What comparing formatting elements may cost, one second at worst (50 ns each): the HTML standard (13.2.4.3, "Noah's Ark clause") compares
+each with all that are open, and those of different attributes may stay open to the end of the page."""
+
+CHEAP_CHARS: Final = 64 << 10
+"""A shorter page cannot hold enough tags for either."""
+
 MAX_CLIMB: Final = 500_000
 """Steps towards the root that `outermost` takes in all; a page whose elements ask for more has few real ones."""
 
+_ROOT_TAG: Final = re.compile(r"<(?:html|body)[\t\n\x0c\r />]", re.IGNORECASE)
+_FORMATTING: Final = re.compile(  # not `a`: one begins by closing the one before
+    r"<(?:b|big|code|em|font|i|nobr|s|small|strike|strong|tt|u)[\t\n\x0c\r />][^>]*", re.IGNORECASE
+)
 _SELF_CLOSED: Final = re.compile(
     r"<(script|style|title|textarea|iframe|noscript|noframes|xmp)\b([^<>]*)/>", re.IGNORECASE
 )
@@ -35,7 +50,7 @@ class Document:
     __slots__ = ("_tree", "truncated")
 
     def __init__(self, markup: str, *, xhtml: bool = False) -> None:
-        """Parse `markup`, cut at MAX_TAGS. Never raises.
+        """Parse `markup`, cut where it would cost too much (the bounds above). Never raises.
 
         `xhtml` is set for pages served as XHTML: there `<script/>` is a whole element, which an HTML parser would take
         as the begin of one that swallows the page.
@@ -131,9 +146,33 @@ def outermost(elements: Sequence[Element], depth: int) -> list[Element]:
 
 def _tag_limit(markup: str) -> int | None:
     """Return where `markup` has to be cut, None if it need not be."""
+    if len(markup) <= CHEAP_CHARS:
+        return None
+    cuts = (_too_many(markup), _too_many_roots(markup), _too_many_formatting(markup))
+    return min((cut for cut in cuts if cut is not None), default=None)
+
+
+def _too_many(markup: str) -> int | None:
     if len(markup) <= MAX_TAGS or markup.count("<") <= MAX_TAGS:
         return None
     return len(markup) - len(markup.split("<", MAX_TAGS)[-1]) - 1
+
+
+def _too_many_roots(markup: str) -> int | None:
+    found = next(islice(_ROOT_TAG.finditer(markup), MAX_ROOT_TAGS, None), None)
+    return None if found is None else found.start()
+
+
+def _too_many_formatting(markup: str) -> int | None:
+    """Return where the formatting tags cost too much; of equal ones at most three are open at a time."""
+    different: set[str] = set()
+    steps = 0
+    for found in _FORMATTING.finditer(markup):
+        different.add(found[0])
+        steps += len(different)
+        if steps > MAX_FORMATTING_STEPS:
+            return found.start()
+    return None
 
 
 _EMPTY: Final = Document("")

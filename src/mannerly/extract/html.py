@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 from mannerly.extract.document import Document, Element, own_name
@@ -27,6 +28,13 @@ MAX_URL_CHARS: Final = 8_192
 
 MAX_REFRESHES: Final = 16
 MAX_CANONICALS: Final = 64
+MAX_METAS: Final = 10_000
+MAX_HREF_CHARS: Final = 8 * MAX_URL_CHARS
+"""Of an href as it stands; longer ones are too long without being resolved, which costs 0.2 s a million characters."""
+
+MAX_RESOLVED: Final = MAX_LINKS + MAX_LINKS // 2
+"""Different hrefs that are looked at: most may lead nowhere."""
+
 MAX_TITLE_BYTES: Final = 4 << 10
 MAX_DESCRIPTION_BYTES: Final = 16 << 10
 MAX_LANGUAGE_CHARS: Final = 35
@@ -55,9 +63,9 @@ class Links:
     follow: tuple[Pair, ...] = ()
     nofollow: tuple[Pair, ...] = ()
     cut: bool = False
-    """Something was left out at MAX_LINKS or MAX_LINK_BYTES."""
+    """Something was left out at MAX_LINKS, MAX_LINK_BYTES or MAX_RESOLVED."""
     too_long: int = 0
-    """Links over MAX_URL_CHARS, left out."""
+    """Links over MAX_URL_CHARS, or over MAX_HREF_CHARS as they stood, left out."""
 
     def none_to_follow(self) -> Links:
         """Return the same links, all to be followed by nobody: the page asked for it as a whole."""
@@ -111,7 +119,8 @@ def head(document: Document, url: str, *, strip: frozenset[str] = NO_NAMES) -> H
             content = element.attr("content") or ""
             pragma = (element.attr("http-equiv") or "").strip().lower()
             if name:
-                metas.append((name, content))
+                if len(metas) < MAX_METAS:
+                    metas.append((name, content))
                 if name == "description" and not description:
                     description = content
             elif pragma == "refresh":
@@ -182,12 +191,15 @@ def _base(found: Iterable[Element], url: str, strip: frozenset[str]) -> tuple[Ba
 def _resolved(hrefs: dict[str, bool], base: Base, more: Iterable[Pair]) -> Links:
     follow: dict[str, str] = {}  # key -> href
     nofollow: dict[str, str] = {}
-    room, too_long, cut = MAX_LINK_BYTES, 0, False
+    room, too_long, cut = MAX_LINK_BYTES, 0, len(hrefs) > MAX_RESOLVED
     resolve = base.resolve
     for href, key in more:  # few, and before the others, so that the bounds hold for all of them together
         room -= len(href) + len(key)
         follow.setdefault(key, href)
-    for raw, may_follow in hrefs.items():
+    for raw, may_follow in islice(hrefs.items(), MAX_RESOLVED):
+        if len(raw) > MAX_HREF_CHARS:
+            too_long += 1
+            continue
         pair = resolve(raw)
         if pair is None:
             continue

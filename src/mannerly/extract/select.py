@@ -31,8 +31,9 @@ MAX_FIELDS_BYTES: Final = 8 << 20
 
 MAX_MATCHES: Final = 10_000
 
-MAX_NESTED: Final = 32
-"""A match or record inside so many others is left out, as one past MAX_MATCHES is: each is looked through as a whole."""
+MAX_NESTED: Final = 16
+"""A match or record inside so many others is left out, as one past MAX_MATCHES is: each is looked through as a whole,
+the matches of a record once more."""
 
 Value = str | list[str] | None
 
