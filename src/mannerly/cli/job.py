@@ -27,6 +27,7 @@ from mannerly.policy.scope import Scope, ScopeKind, host_matches
 
 _MAILBOX: Final = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]+@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+")
 _CONTACT_URL: Final = re.compile(r"https?://[!-~]+")
+_PROXY: Final = re.compile(r"(?:https?|socks[45]|socks4a|socks5h)://[!-~]+")
 _HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 # set by the crawler itself, never by --header
 _OWN_HEADERS: Final = frozenset(
@@ -130,6 +131,7 @@ def job_of(config: Config, seeds: Sequence[str], *, now: float, command: str = "
             f"{why}: {text}" if text else why, hint=f"give a URL: mannerly {command} https://example.org/"
         )
     check_contact(config.identity.contact)
+    check_proxy(config.fetch.proxy)
     mapped = read_mapping(config.fetch.resolve)
     authorization = read_authorization(config, now)
     scope = Scope.of(
@@ -183,9 +185,7 @@ def check_seed(job: Job, seed: Seed, command: str) -> None:
             f"the authorization is for {', '.join(sorted(authorized))}, not for {host}",
             hint="ask for one that names the host, or crawl without --ignore-robots",
         )
-    known = AddressBook(job.mapped).known(host)
-    private = urls.is_private_name(host) or (known and not ipaddress.ip_address(known).is_global)
-    if private and not job.config.fetch.allow_private_addresses:
+    if not is_public(host, job.mapped) and not job.config.fetch.allow_private_addresses:
         raise ConfigRefused(
             f"{host} is not a public host, and private addresses are refused",
             hint="--allow-private-addresses, if this is your own machine or network",
@@ -194,10 +194,7 @@ def check_seed(job: Job, seed: Seed, command: str) -> None:
 
 def is_public(host: str, mapped: dict[str, str]) -> bool:
     """Tell whether a host is public: not localhost, no private literal, not mapped to a private address."""
-    if urls.is_private_name(host):
-        return False
-    known = AddressBook(mapped).known(host)
-    return not known or ipaddress.ip_address(known).is_global
+    return not (urls.is_private_name(host) or urls.is_private_name(AddressBook(mapped).known(host)))
 
 
 def private_hosts(config: Config, seeds: Sequence[Seed]) -> frozenset[str]:
@@ -214,6 +211,15 @@ def check_contact(contact: str) -> None:
         raise ConfigRefused(
             f"the contact {contact!r} is neither a mailbox nor an http(s) URL in plain ASCII",
             hint="--contact you@example.org or --contact https://example.org/bot",
+        )
+
+
+def check_proxy(proxy: str) -> None:
+    """Refuse a proxy that is no URL of a kind that tunnels."""
+    if proxy and not _PROXY.fullmatch(proxy):
+        raise ConfigRefused(
+            f"--proxy {proxy!r} is no proxy's URL",
+            hint="--proxy http://127.0.0.1:3128 or socks5h://127.0.0.1:1080",
         )
 
 

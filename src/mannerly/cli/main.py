@@ -76,7 +76,27 @@ def run() -> None:
         code = error.exit_code
     except KeyboardInterrupt:
         code = EXIT_INTERRUPTED
+    except Exception as error:  # noqa: BLE001 - the last line of defence: a person sees a line, a log file the traceback
+        unforeseen(error)
+        code = 1
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def unforeseen(error: Exception) -> None:
+    """Tell of a fault of ours in one line; the traceback goes to the log, which `-v` and `--log-file` show in full."""
+    import logging
+
+    logging.getLogger("mannerly").debug("unforeseen", exc_info=error)
+    parts: list[BaseException] = [error]
+    while isinstance(parts[-1], BaseExceptionGroup):
+        parts.append(parts[-1].exceptions[0])
+    cause = parts[-1]
+    show(
+        MannerlyError(
+            f"a fault of mannerly's own: {type(cause).__name__}: {cause}",
+            hint="nothing that was settled is lost; --log-file FILE keeps the traceback, for a report of the fault",
+        )
+    )
 
 
 def show(error: MannerlyError) -> None:

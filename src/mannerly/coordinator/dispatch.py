@@ -231,6 +231,7 @@ class Dispatch:
             address=permit.address,
             identity=self._orders.identity,
             limits=self._orders.limits,
+            send_within_s=politeness.HOLD_S,
             validators=Validators(held.etag, held.last_modified) if held is not None else Validators(),
             fresh=step.repeats > 0,
         )
@@ -258,6 +259,7 @@ class Dispatch:
             address=permit.address,
             identity=self._orders.identity,
             limits=self._orders.limits,
+            send_within_s=politeness.HOLD_S,
             wanted=self._orders.wanted,
             headers=self._orders.headers if origin in self._orders.header_origins else (),
             attempt=entry.attempts + 1,

@@ -54,6 +54,7 @@ class ActiveHost:
     next_due_at: float | None = None
     address_index: int = 0
     dns_failures: int = 0
+    unanswered: int = 0
     guest: bool = False
     ending: Reason | None = None
     ending_detail: str = ""

@@ -182,7 +182,7 @@ class Receipt:
             case Resolved(addresses=addresses, ttl_s=ttl_s) if addresses:
                 host.addresses = Addresses(addresses, self._clock.now() + ttl_s)
                 host.address_index = 0
-                host.dns_failures = 0
+                host.dns_failures = host.unanswered = 0
                 self._settle.put(host)
             case Resolved(refused=turned_down):
                 detail = ", ".join(f"{address}: {why}" for address, why in turned_down[:4])
@@ -193,8 +193,10 @@ class Receipt:
                 self._give_up(host, Reason.INVALID_HOST, detail)
             case Failed(detail=detail):
                 self._unresolved(host, Reason.DNS_FAILED, detail, DNS_ATTEMPTS, DNS_SPACING_S)
+            case Unknown() | Expired() if host.unanswered < retries.MAX_UNCOUNTED:
+                host.unanswered += 1  # nobody asked; asked again at the host's next turn
             case Unknown() | Expired():
-                pass  # nobody asked; asked again at the host's next turn
+                self._give_up(host, Reason.GAVE_UP, f"its name: {retries.name_of(outcome)}")
             case _:
                 self._give_up(host, Reason.INVALID_HOST, "the worker would not resolve the name")
 
@@ -320,8 +322,8 @@ class Receipt:
             return False
         entries = self._active.take_all(host)
         seeds = [entry for entry in entries if plain_http(entry)]
-        for entry in entries:
-            if entry not in seeds:
+        for entry in reversed(entries):  # each goes to the front of its line
+            if not plain_http(entry):
                 self._active.put_back(host, entry)
         for entry in seeds:
             verdict = refused(Reason.ROBOTS_UNREACHABLE, record.detail)
