@@ -39,6 +39,7 @@ from mannerly.store import frames
 from mannerly.store.journal import FileJournal
 from mannerly.transport import codec
 from mannerly.worker import perform
+from mannerly.worker.read import read_page
 
 LIMIT_BYTES: Final = 1 << 20
 NOW_AT: Final = 1_790_000_000.0
@@ -91,7 +92,7 @@ def page(data: bytes) -> Hashable:
     each = "div" if exchange.status % 2 else ""
     wanted = Wanted(fields=FIELDS, each=each, text=True, links=True, body=True, strip_parameters=("ref*",))
     task = Task(id=1, kind=TaskKind.PAGE, url=PAGE_URL, host="site.test", wanted=wanted)
-    outcome = perform.page_read(task, urls.parse(PAGE_URL), exchange, "", now_at=NOW_AT)
+    outcome = read_page(perform.answer_of(task, urls.parse(PAGE_URL), exchange, "", now_at=NOW_AT))
     assert isinstance(outcome, Fetched)
     part = unseal(_sent(outcome).blob)
     record_json(record_of(frame(outcome.blob)))
@@ -245,7 +246,7 @@ def exchange(data: bytes) -> Hashable:
         _sent(perform.redirected(found, urls.parse(_speaker.url), ""))
     else:
         task = Task(id=1, kind=TaskKind.PAGE, url=_speaker.url, host=HOST)
-        _sent(perform.page_read(task, urls.parse(_speaker.url), found, "", now_at=NOW_AT))
+        _sent(read_page(perform.answer_of(task, urls.parse(_speaker.url), found, "", now_at=NOW_AT)))
         _sent(perform.robots_read(found, ""))
     return found.status, found.truncated, found.http_version, min(6, len(found.headers))
 

@@ -33,7 +33,7 @@ WORDS = """
 crawl; run; key; origin; gate key; address group; registered domain; seed; via; depth; band; scope; candidate; admit;
 seen set; frontier; host queue; window; ready; in_process; snoozed; exhausted; parked; retired; priority; due time;
 budget; host gate; permit; delay; back-off; patience; product token; ruleset; access result; prerequisite; verdict;
-reason; evidence; task; attempt; lease; coordinator; worker; fetch; outcome; result; settle; disposition; validator;
+reason; evidence; task; attempt; lease; coordinator; worker; parser; quarantine; fetch; outcome; result; settle; disposition; validator;
 page; link; directive; body_digest; text_digest; fingerprint; template; trap; state store; transport; sink; identity;
 authorization; field; selector; journal; segment; position
 """

@@ -344,6 +344,7 @@ GAVE_UP = Final(Reason.GAVE_UP)
         (Failed(Failure.TLS), [Reason.TLS_FAILED]),
         (Failed(Failure.PROTOCOL), [Reason.PROTOCOL_ERROR]),
         (Failed(Failure.TOO_COSTLY), [Reason.TOO_COSTLY]),
+        (Failed(Failure.KILLS_WORKER), [Reason.KILLS_WORKER]),
         (Failed(Failure.ADDRESS_REFUSED), [Reason.ADDRESS_REFUSED]),
         (Failed(Failure.INVALID_HOST), [Reason.INVALID_HOST]),
         (Failed(Failure.HEADERS_TOO_LARGE), [Reason.HEADERS_TOO_LARGE]),

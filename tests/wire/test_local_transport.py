@@ -48,6 +48,10 @@ def misbehave(task):
     match manner:
         case "dies" | "always dies" | "always dies once it is up":
             os._exit(3)
+        case "always dies alone":
+            if task.alone:
+                os._exit(3)
+            say(answer(task.id))
         case "is killed":
             os.kill(os.getpid(), signal.SIGKILL)
         case "dies in a frame":
@@ -80,7 +84,7 @@ while chunk := os.read(0, 1 << 18):
         if type(message).__name__ != "Task":
             if say_nothing:
                 os.kill(os.getpid(), signal.SIGSTOP)
-            if manner == "always dies once it is up":
+            if manner in ("always dies once it is up", "always dies alone"):
                 say(codec.frame(message))
             continue
         if bad:
@@ -228,12 +232,58 @@ async def test_workers_that_never_work_end_the_crawl_with_a_reason(manner: str, 
 
 
 async def test_a_page_that_kills_every_worker_does_not_end_the_crawl(tmp_path: Path) -> None:
-    """It is given up after eleven attempts; that nothing else was due meanwhile says nothing of the machine."""
+    """Three deaths a page; that nothing else was due meanwhile says nothing of the machine."""
     async with crew("always dies once it is up", tmp_path) as it:
         for number in range(11):
             await it.transport.send(task(number))
             (result,) = await it.results(1)
             assert isinstance(result.outcome, Unknown)
+
+
+def alone(number: int) -> Task:
+    return msgspec.structs.replace(task(number), alone=True)
+
+
+async def test_what_is_to_be_alone_goes_to_one_more_worker_and_costs_the_others_nothing(
+    tmp_path: Path,
+) -> None:
+    async with crew("always dies alone", tmp_path, count=2) as it:
+        await it.transport.ready()
+        usual = set(it.transport.pids)
+        for number in range(20):
+            await it.transport.send(task(number, f"h{number}.test"))
+        for number in (100, 101):
+            await it.transport.send(alone(number))
+            results = await it.results(1 if number > 100 else 21)
+            (outcome,) = (result.outcome for result in results if result.task_id == number)
+            assert outcome == Unknown("the worker ended with code 3", died=True)
+            assert all(result.outcome == Unknown("done") for result in results if result.task_id < 100)
+        assert set(it.transport.pids) == usual
+        assert it.events == ["worker-died"] * 2
+
+
+async def test_one_quarantined_worker_performs_all_that_is_to_be_alone(tmp_path: Path) -> None:
+    (tmp_path / "marker").touch()  # a good worker from the start
+    async with crew("works", tmp_path) as it:
+        pids = []
+        for number in range(3):
+            await it.transport.send(alone(number))
+            assert told(await it.results(1)) == {number: "done"}
+            pids.append(it.transport.pids)
+        assert len(pids[0]) == 2
+        assert pids == [pids[0]] * 3
+
+
+async def test_what_a_dead_worker_never_saw_is_not_what_it_died_of(tmp_path: Path) -> None:
+    async with crew("dies", tmp_path) as it:
+        await it.transport.send(task(1))
+        while it.events != ["worker-died"]:
+            await asyncio.sleep(0)
+        await it.transport.send(task(2))
+        outcomes = {result.task_id: result.outcome for result in await it.results(2)}
+        assert outcomes[1] == Unknown("the worker ended with code 3", died=True)
+        assert isinstance(outcomes[2], Unknown)
+        assert not outcomes[2].died
 
 
 async def test_a_program_that_cannot_be_started_is_named(tmp_path: Path) -> None:

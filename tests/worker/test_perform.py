@@ -14,8 +14,11 @@ from mannerly.model.result import AddressChanged, Fetched, Refused
 from mannerly.model.task import Task, TaskKind
 from mannerly.net.fetch import Fetcher
 from mannerly.net.resolve import Resolver
+from mannerly.transport import aside
+from mannerly.worker.aside import Aside
 from mannerly.worker.perform import Performer
 
+NO_PARSER = Aside(("no-parser-is-needed",), aside.WordReader, aside.frame)
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 
@@ -61,7 +64,7 @@ async def test_i7_a_task_cannot_widen_what_its_worker_was_told(
 ) -> None:
     orders = WorkerOrders(name="w", private_hosts=("named.test",))
     async with listening() as listener, Fetcher() as fetcher, Resolver() as resolver:
-        performer = Performer(orders, fetcher, resolver, SystemClock())
+        performer = Performer(orders, fetcher, resolver, NO_PARSER, SystemClock())
         told = task(f"http://{host}:{listener.port}/", host=claimed, address=address)
         result = await performer.perform(told, asyncio.get_running_loop().time())
     assert type(result.outcome) is outcome, result.outcome
@@ -73,7 +76,7 @@ async def test_i7_a_task_cannot_widen_what_its_worker_was_told(
 )
 async def test_i7_an_address_that_was_not_vetted_elsewhere_is_vetted_here(address: str) -> None:
     async with Fetcher() as fetcher, Resolver() as resolver:
-        performer = Performer(WorkerOrders(name="w"), fetcher, resolver, SystemClock())
+        performer = Performer(WorkerOrders(name="w"), fetcher, resolver, NO_PARSER, SystemClock())
         told = task("http://public.test/", host="public.test", address=address)
         result = await performer.perform(told, asyncio.get_running_loop().time())
     assert type(result.outcome) is AddressChanged, result.outcome

@@ -17,6 +17,7 @@ from mannerly.coordinator.active import ActiveSet, Spawn
 from mannerly.coordinator.addresses import AddressBook
 from mannerly.coordinator.flights import Flight, Flights
 from mannerly.coordinator.hosts import ActiveHost, RobotsStep
+from mannerly.coordinator.quarantine import Quarantine
 from mannerly.coordinator.rulesets import Rulesets
 from mannerly.coordinator.settle import Dropped, Settle
 from mannerly.model import url as urls
@@ -32,6 +33,8 @@ from mannerly.ports import Claim, HostGate, Permit, Transport, Wait, Waiting
 
 # URLs settled without a request before another host gets its turn
 DROPS_IN_A_ROW = 100
+# how soon a host looks again whether what it is to ask for alone has its turn
+ALONE_S = 0.25
 FOREVER = float("inf")
 
 
@@ -77,6 +80,7 @@ class Dispatch:
         *,
         active: ActiveSet,
         flights: Flights,
+        quarantine: Quarantine,
         rulesets: Rulesets,
         addresses: AddressBook,
         gate: HostGate,
@@ -92,6 +96,7 @@ class Dispatch:
     ) -> None:
         self._active = active
         self._flights = flights
+        self._quarantine = quarantine
         self._rulesets = rulesets
         self._addresses = addresses
         self._gate = gate
@@ -217,6 +222,8 @@ class Dispatch:
 
     async def _send_step(self, host: ActiveHost) -> None:
         """Ask for robots.txt, or for where it moved, unless the host has to wait first."""
+        if host.queue.prerequisites[0].alone and not self._quarantine_free(host):
+            return
         permit = await self._permit(host)
         if permit is None:
             return
@@ -234,6 +241,7 @@ class Dispatch:
             send_within_s=politeness.HOLD_S,
             validators=Validators(held.etag, held.last_modified) if held is not None else Validators(),
             fresh=step.repeats > 0,
+            alone=step.alone,
         )
         host.queue.in_flight.add(task.id)
         if urls.host_of(step.origin + "/") == host.name:
@@ -244,6 +252,9 @@ class Dispatch:
         """Ask for the URL; False if the host has to wait first."""
         if not self._allowance.page_room(self._flights, self._settle.unsettled):
             self._allowance.paused = "the page budget is out with workers"
+            return False
+        alone = entry.id in self._quarantine
+        if alone and not self._quarantine_free(host):
             return False
         permit = await self._permit(host)
         if permit is None:
@@ -264,9 +275,17 @@ class Dispatch:
             headers=self._orders.headers if origin in self._orders.header_origins else (),
             attempt=entry.attempts + 1,
             fresh=entry.uncounted > 0,
+            alone=alone,
         )
         await self._send(Flight(task, host, self._clock.monotonic(), permit, entry=entry))
         return True
+
+    def _quarantine_free(self, host: ActiveHost) -> bool:
+        """Tell whether nothing is out alone; if something is, the host waits: no permit runs while it stands in line."""
+        if not self._flights.alone:
+            return True
+        self._active.frontier.snooze(host.queue, self._clock.monotonic() + ALONE_S, WaitCause.DELAY)
+        return False
 
     async def _permit(self, host: ActiveHost) -> Permit | None:
         """Take the host's permit; None if its name is to be resolved first, or the gate says to wait."""

@@ -31,6 +31,7 @@ class Flights:
         self._next = generation << 40
         self._out: dict[int, Flight] = {}
         self._pages = 0
+        self._alone = 0
 
     def next_id(self) -> int:
         """Return an id that no other task of this crawl has."""
@@ -41,18 +42,25 @@ class Flights:
         """Note a task as out."""
         self._out[flight.task.id] = flight
         self._pages += flight.task.kind is TaskKind.PAGE
+        self._alone += flight.task.alone
 
     def take(self, task_id: int) -> Flight | None:
         """Return the flight and forget it; None if no such task is out (a result that came twice, or of no task)."""
         flight = self._out.pop(task_id, None)
         if flight is not None:
             self._pages -= flight.task.kind is TaskKind.PAGE
+            self._alone -= flight.task.alone
         return flight
 
     @property
     def pages(self) -> int:
         """How many tasks for pages are out."""
         return self._pages
+
+    @property
+    def alone(self) -> bool:
+        """True while a task is out that is performed alone: there is one such at a time."""
+        return self._alone > 0
 
     def __len__(self) -> int:
         return len(self._out)

@@ -14,6 +14,7 @@ from mannerly.coordinator.active import ActiveSet
 from mannerly.coordinator.addresses import literal
 from mannerly.coordinator.flights import Flight, Flights
 from mannerly.coordinator.hosts import ActiveHost, RobotsStep
+from mannerly.coordinator.quarantine import Quarantine
 from mannerly.coordinator.rulesets import Rulesets
 from mannerly.coordinator.settle import Dropped, Settle, Settled
 from mannerly.model import url as urls
@@ -56,6 +57,7 @@ class Receipt:
         self,
         *,
         flights: Flights,
+        quarantine: Quarantine,
         active: ActiveSet,
         gate: HostGate,
         rulesets: Rulesets,
@@ -66,6 +68,7 @@ class Receipt:
         event: Event,
     ) -> None:
         self._flights = flights
+        self._quarantine = quarantine
         self._active = active
         self._gate = gate
         self._rulesets = rulesets
@@ -82,6 +85,8 @@ class Receipt:
             self._event("result-unasked", {"task": result.task_id, "worker": result.worker})
             return
         outcome = result.outcome
+        if flight.entry is not None:
+            outcome = self._quarantine.judge(flight.entry.id, outcome, alone=flight.task.alone)
         self._event(
             "task",
             {
@@ -225,7 +230,8 @@ class Receipt:
         uncounted = isinstance(outcome, Unknown | Expired | AddressChanged)
         kept_was_dead = isinstance(outcome, Failed) and outcome.failure is Failure.CONNECTION_CLOSED
         if (uncounted and step.repeats < retries.MAX_UNCOUNTED) or (kept_was_dead and not step.repeats):
-            await self._ask(replace(step, repeats=step.repeats + 1))
+            alone = step.alone or (isinstance(outcome, Unknown) and outcome.died)
+            await self._ask(replace(step, repeats=step.repeats + 1, alone=alone))
             return
         answer = answer_of(outcome, step, self._clock.now())
         judged = access.judge(answer, forbid_on_401_403=self._config.robots_denied == "disallow")

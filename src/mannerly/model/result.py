@@ -44,6 +44,7 @@ class Failure(StrEnum):
     ADDRESS_REFUSED = "address-refused"
     PROXY = "proxy-failed"
     TOO_COSTLY = "too-costly"
+    KILLS_WORKER = "kills-worker"
     NAME_NOT_FOUND = "name-not-found"
     DNS_FAILED = "dns-failed"
     DNS_TIMEOUT = "dns-timeout"
@@ -137,9 +138,10 @@ class Refused(msgspec.Struct, frozen=True, array_like=True, tag="refused"):
 
 
 class Unknown(msgspec.Struct, frozen=True, array_like=True, tag="unknown"):
-    """Nobody knows whether the request was sent: the worker died, or the message came twice."""
+    """Nobody knows whether the request was sent, or what came of it. `died`: the worker died while it held the task."""
 
     detail: Short = ""
+    died: bool = False
 
 
 class Expired(msgspec.Struct, frozen=True, array_like=True, tag="expired"):

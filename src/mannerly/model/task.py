@@ -80,7 +80,8 @@ class Task(msgspec.Struct, frozen=True, array_like=True):
     `url` is the URL as found, for `RESOLVE` the name. `address` is the permit's: the worker vets it and dials nothing
     else. `send_within_s` counts on the worker's monotonic clock from receipt; past it the answer is `Expired`.
     `id` is unique within the crawl; `epoch` fences an old owner of the host's slot. `fresh` asks for a new connection,
-    or for a new question to the name server: the last attempt met what had been kept.
+    or for a new question to the name server: the last attempt met what had been kept. `alone` asks for a worker that
+    performs nothing else meanwhile, since one has died with the task; no second such task is sent before it is back.
     """
 
     id: Annotated[int, Meta(ge=0)]
@@ -98,6 +99,7 @@ class Task(msgspec.Struct, frozen=True, array_like=True):
     send_within_s: Annotated[float, Meta(gt=0, le=86_400)] = 30.0
     epoch: int = 0
     fresh: bool = False
+    alone: bool = False
 
 
 class UrlState(IntEnum):

@@ -85,6 +85,7 @@ _ENDINGS: Final[dict[Failure, tuple[Ending, Ending]]] = {
     Failure.ADDRESS_REFUSED: (Ending.FAILED, Ending.FAILED),
     # the page was sent in full, it is us who could not bear it
     Failure.TOO_COSTLY: (Ending.OK, Ending.NEUTRAL),
+    Failure.KILLS_WORKER: (Ending.OK, Ending.NEUTRAL),
     # a server may close a kept connection at any time (RFC 9112, 9.5): no byte came, nothing is learned
     Failure.CONNECTION_CLOSED: (Ending.NEUTRAL, Ending.NEUTRAL),
     # ours, not the host's

@@ -64,6 +64,8 @@ FAILURES: Constant[dict[Failure, Row]] = {
     Failure.INVALID_HOST: _once(Reason.INVALID_HOST),
     Failure.ADDRESS_REFUSED: _once(Reason.ADDRESS_REFUSED),
     Failure.TOO_COSTLY: _once(Reason.TOO_COSTLY),
+    # it was tried twice before it was called that
+    Failure.KILLS_WORKER: _once(Reason.KILLS_WORKER),
 }
 INVALID_REDIRECT: Constant = _once(Reason.REDIRECT_INVALID)
 ERROR_STATUS: Constant = _once(Reason.HTTP_ERROR)

@@ -81,29 +81,44 @@ def frame(message: Message) -> bytes:
     return len(body).to_bytes(LENGTH_BYTES, "big") + body
 
 
-class FrameReader:
-    """Cuts a byte stream into messages. Holds at most one unfinished frame."""
+class FrameCutter:
+    """Cuts a byte stream into the bodies of frames. Holds at most one unfinished frame, of `most_bytes` at most."""
 
-    def __init__(self) -> None:
+    def __init__(self, most_bytes: int) -> None:
+        self._most_bytes = most_bytes
         self._buffer = bytearray()
 
-    def feed(self, chunk: bytes) -> Iterator[Message]:
-        """Take bytes as they came; yield the messages that are whole. Raises WireError; the stream is then lost."""
+    def feed(self, chunk: bytes) -> Iterator[bytes]:
+        """Take bytes as they came; yield the bodies that are whole. Raises WireError; the stream is then lost."""
         self._buffer += chunk
         start = 0
         try:
             while len(self._buffer) - start >= LENGTH_BYTES:
                 length = int.from_bytes(self._buffer[start : start + LENGTH_BYTES], "big")
-                if not 2 <= length <= MAX_MESSAGE_BYTES:
+                if not 2 <= length <= self._most_bytes:
                     raise WireError(f"a frame that says it has {length} bytes")
                 end = start + LENGTH_BYTES + length
                 if len(self._buffer) < end:
                     break
                 message = bytes(self._buffer[start + LENGTH_BYTES : end])
                 start = end
-                yield decode(message)
+                yield message
         finally:
             del self._buffer[:start]
 
     def __repr__(self) -> str:
-        return f"<FrameReader {len(self._buffer)} bytes unfinished>"
+        return f"{len(self._buffer)} bytes unfinished"
+
+
+class FrameReader:
+    """Reads the messages between a coordinator and its workers out of a byte stream."""
+
+    def __init__(self) -> None:
+        self._cutter = FrameCutter(MAX_MESSAGE_BYTES)
+
+    def feed(self, chunk: bytes) -> Iterator[Message]:
+        """Take bytes as they came; yield the messages that are whole. Raises WireError; the stream is then lost."""
+        return map(decode, self._cutter.feed(chunk))
+
+    def __repr__(self) -> str:
+        return f"<FrameReader {self._cutter!r}>"

@@ -2,7 +2,8 @@
 
 A worker is `python -m mannerly _worker`; tasks go to its stdin, results come from its stdout, both as frames of
 `codec`, both ways without blocking. Hosts stick to a worker while it lives (connections, TLS sessions). A worker that
-dies is replaced, and each task it held is answered with `Unknown`. Workers inherit the descriptor of the state's lock,
+dies is replaced, and each task it held is answered with `Unknown`, marked. What is to be performed alone goes to one
+more worker, the quarantined one, which is started when it is needed. Workers inherit the descriptor of the state's lock,
 so that the lock is free only when no request is in flight; they end at once when their pipe closes.
 """
 
@@ -29,15 +30,16 @@ UNREAD_BYTES = 4 << 20
 READ_BYTES = 256 << 10
 # workers that die this often in a row before they have come up cannot work on this machine
 STILLBORN_IN_A_ROW = 5
-# and those that come up, but die before any of them has given a result: a page that kills its worker is tried eleven
-# times before it is given up, and a few such pages may come one after another
+# and those that come up, but die before any of them has given a result: a page that kills its worker is tried three
+# times before it is given up, and several such pages may come one after another
 DEATHS_IN_A_ROW = 50
 # how long a worker may take to come up before tasks are sent to it all the same: a busy machine takes seconds
 READY_S = 30.0
 # how long workers may take to end once their pipe is closed
 END_S = 5.0
-# how long past a task's lease a worker is still believed to work on it: a page is parsed in seconds
-GRACE_S = 60.0
+# how long past a task's lease a worker is still believed to work on it: a heavy page waits for its turn, and may end a
+# parser twice (`worker.aside` has the figures)
+GRACE_S = 120.0
 # -P: a worker imports nothing from the folder that the crawl happens to be started in
 WORKER_COMMAND = (sys.executable, "-P", "-m", "mannerly", "_worker")
 _HINT = "`mannerly doctor` tells why"
@@ -108,8 +110,14 @@ class LocalTransport:
         return [w.process.pid for w in self._workers.values() if w.process.returncode is None]
 
     async def send(self, task: Task) -> None:
-        """Hand the task to its host's worker; waits while that worker leaves more than 4 MiB unread."""
-        worker = self._workers[xxhash.xxh3_64_intdigest(task.host.encode()) % self._count]
+        """Hand the task to its host's worker, or to the quarantined one; waits while it leaves more than 4 MiB unread.
+
+        Raises MannerlyError if the quarantined worker cannot be started.
+        """
+        number = self._count if task.alone else xxhash.xxh3_64_intdigest(task.host.encode()) % self._count
+        if number not in self._workers:
+            await self._start_quarantined()
+        worker = self._workers[number]
         worker.tasks[task.id] = _Sent(task, asyncio.get_running_loop().time())
         pipe = worker.process.stdin
         assert pipe is not None
@@ -117,6 +125,12 @@ class LocalTransport:
         with suppress(BrokenPipeError, ConnectionResetError):
             pipe.write(codec.frame(task))
             await pipe.drain()
+
+    async def _start_quarantined(self) -> None:
+        try:
+            await self._start(self._count)
+        except OSError as error:
+            raise MannerlyError(f"a worker process cannot be started: {error}", hint=_HINT) from error
 
     async def receive(self) -> list[Result]:
         """Wait for results; return those at hand."""
@@ -159,7 +173,7 @@ class LocalTransport:
             limit=READ_BYTES,
             env=_worker_environment(),
         )
-        worker = _Worker(number, process)
+        worker = self._workers[number] = _Worker(number, process)
         if self._stopping:
             _kill(worker)
             await process.wait()
@@ -170,7 +184,6 @@ class LocalTransport:
         with suppress(BrokenPipeError, ConnectionResetError):
             pipe.write(codec.frame(msgspec.structs.replace(self._orders, name=f"w{number}-{process.pid}")))
             await pipe.drain()
-        self._workers[number] = worker
         self._watchers[number] = asyncio.create_task(self._watch(worker), name=f"worker {number}")
 
     async def _watch(self, worker: _Worker) -> None:
@@ -189,14 +202,15 @@ class LocalTransport:
         if self._stopping:
             return
         self._event("worker-died", {"worker": worker.number, "code": code, "tasks": len(worker.tasks)})
+        held = frozenset(worker.tasks)  # what is sent from now on it never saw
         self._deaths += 1
         self._stillborn = 0 if worker.ready else self._stillborn + 1
         await self._replace(worker.number, code)
-        held, worker.tasks = worker.tasks, {}
-        for sent in held.values():
-            outcome = Unknown(detail=f"the worker ended with code {code}")
+        owed, worker.tasks = worker.tasks, {}
+        for sent in owed.values():
+            outcome = Unknown(detail=f"the worker ended with code {code}", died=sent.task.id in held)
             self._results.put_nowait(Result(task_id=sent.task.id, outcome=outcome, epoch=sent.task.epoch))
-        if self._broken is not None and not held:
+        if self._broken is not None and not owed:
             self._results.put_nowait(Result(task_id=0, outcome=Unknown()))
 
     async def _mind(self) -> None:
@@ -216,6 +230,9 @@ class LocalTransport:
         """Start another worker, unless workers cannot live here: then everybody who waits for results is told."""
         why = f"workers end before they have done anything (exit code {code})"
         if self._stillborn < STILLBORN_IN_A_ROW and self._deaths < DEATHS_IN_A_ROW:
+            if number == self._count:
+                del self._workers[number]  # another is started when it is needed
+                return
             try:
                 await self._start(number)
             except OSError as error:
@@ -229,7 +246,7 @@ class LocalTransport:
         """Pass a result on, if it is one that this worker owes; its orders, repeated, say that it is up."""
         if isinstance(message, WorkerOrders):
             worker.ready = True
-            if len(self._workers) == self._count and all(w.ready for w in self._workers.values()):
+            if sum(w.ready for w in self._workers.values()) >= self._count:
                 self._up.set()
             return
         if not isinstance(message, Result):

@@ -8,32 +8,22 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterable
-from dataclasses import replace
-from functools import lru_cache
 from typing import Final
 
 import msgspec
 
 from mannerly import __version__
 from mannerly.clock import Clock
-from mannerly.extract.html import NO_LINKS
-from mannerly.extract.page import Extracted, extract_page, page_text
-from mannerly.extract.select import Selectors, compile_selectors
-from mannerly.extract.text import cut_text
 from mannerly.model import url as urls
-from mannerly.model.blob import PagePart, seal
-from mannerly.model.errors import InvalidUrl, SelectorInvalid
+from mannerly.model.answer import MAX_FIELDS, Answer
+from mannerly.model.errors import InvalidUrl
 from mannerly.model.orders import WorkerOrders
 from mannerly.model.result import (
-    MAX_BLOB_BYTES,
-    MAX_TEXT_BYTES,
     AddressChanged,
     Expired,
     Failed,
     Failure,
     Fetched,
-    LinkGroup,
     NotModified,
     Outcome,
     Page,
@@ -43,7 +33,7 @@ from mannerly.model.result import (
     Result,
     Timing,
 )
-from mannerly.model.task import Identity, Task, TaskKind, Validators, Wanted
+from mannerly.model.task import Identity, Task, TaskKind, Validators
 from mannerly.model.url import Url
 from mannerly.net import exchange as net
 from mannerly.net.address import vet, vet_answers, vet_name
@@ -52,13 +42,13 @@ from mannerly.net.resolve import Resolution, ResolveFailure, Resolver
 from mannerly.policy import robots
 from mannerly.policy.robots import PRODUCT_TOKEN
 from mannerly.policy.scope import host_matches, port_verdict
+from mannerly.worker.aside import Aside
+from mannerly.worker.read import MAX_DETAIL_CHARS, MAX_NAME_CHARS, MAX_URL_CHARS, is_heavy, read_page
 
-MAX_DETAIL_CHARS: Final = 1_000
-MAX_NAME_CHARS: Final = 255
-MAX_URL_CHARS: Final = 8_192
 REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 # robots.txt is read up to 500 KiB (RFC 9309, 2.5); a little more tells that it was cut
 ROBOTS_BODY_BYTES: Final = 512 << 10
+ROBOTS_TAG: Final = "x-robots-tag"
 ROBOTS_HEADERS: Final = (("Accept", "text/plain,*/*;q=0.5"),)
 
 _MAX_AGE = re.compile(r"max-age\s*=\s*\"?(\d{1,10})", re.IGNORECASE)
@@ -93,10 +83,13 @@ _NOT_DIALLED: Final = frozenset({net.FetchFailure.ADDRESS_REFUSED, net.FetchFail
 class Performer:
     """Performs tasks, any number at once on one loop."""
 
-    def __init__(self, orders: WorkerOrders, fetcher: Fetcher, resolver: Resolver, clock: Clock) -> None:
+    def __init__(
+        self, orders: WorkerOrders, fetcher: Fetcher, resolver: Resolver, aside: Aside, clock: Clock
+    ) -> None:
         self._orders = orders
         self._fetcher = fetcher
         self._resolver = resolver
+        self._aside = aside
         self._clock = clock
         self._private_hosts = frozenset(orders.private_hosts)
         self._ports = frozenset(orders.ports)
@@ -121,7 +114,12 @@ class Performer:
             return self._result(task, Refused(detail=str(error)[:MAX_DETAIL_CHARS]))
         exchange = await self._fetch(task, url)
         timing = Timing(elapsed_s=exchange.elapsed_s, first_byte_s=exchange.first_byte_s or 0.0)
-        return self._result(task, self._outcome(task, url, exchange), timing)
+        answered = self._outcome(task, url, exchange)
+        if not isinstance(answered, Answer):
+            return self._result(task, answered, timing)
+        page = self._aside.put(answered)
+        del exchange, answered  # megabytes, and the parser may be busy for long
+        return self._result(task, await self._aside.read(page), timing)
 
     def _result(self, task: Task, outcome: Outcome, timing: Timing | None = None) -> Result:
         return Result(
@@ -167,7 +165,8 @@ class Performer:
         )
         return await self._fetcher.fetch(request)
 
-    def _outcome(self, task: Task, url: Url, exchange: net.Exchange) -> Outcome:
+    def _outcome(self, task: Task, url: Url, exchange: net.Exchange) -> Outcome | Answer:
+        """Return what came of the exchange; the answer itself if it is to be read aside."""
         if exchange.failure is not None:
             return failed(exchange)
         status = exchange.status
@@ -178,7 +177,8 @@ class Performer:
             return redirected(exchange, url, retry_after)
         if task.kind is TaskKind.ROBOTS:
             return robots_read(exchange, retry_after)
-        return page_read(task, url, exchange, retry_after, now_at=self._clock.now())
+        answer = answer_of(task, url, exchange, retry_after, now_at=self._clock.now())
+        return answer if is_heavy(answer) else read_page(answer)
 
 
 def user_agent(product: str, contact: str) -> str:
@@ -264,93 +264,17 @@ def robots_read(exchange: net.Exchange, retry_after: str) -> Outcome:
     return Fetched(page=page, ruleset=ruleset, max_age_s=max_age_s(exchange), retry_after=retry_after)
 
 
-def page_read(task: Task, url: Url, exchange: net.Exchange, retry_after: str, *, now_at: float) -> Outcome:
-    """Return all that a page says: the facts that decide, its links by host, and the blob for the sinks."""
-    wanted = task.wanted
-    try:
-        selectors = compiled(wanted.fields, wanted.each)
-    except SelectorInvalid as error:
-        return Refused(detail=str(error)[:MAX_DETAIL_CHARS])
-    content_type = exchange.header("content-type") or ""
-    said = extract_page(
-        exchange.body,
-        content_type,
-        url.href,
-        exchange.headers,
-        selectors,
-        token=PRODUCT_TOKEN,
-        strip=frozenset(wanted.strip_parameters),
-    )
-    cuts = [*([exchange.truncated] if exchange.truncated else []), *said.truncated]
-    markup = page_text(exchange.body, content_type) if wanted.body else ""
-    blob = seal(page_part(said, wanted, cut_text(markup, MAX_TEXT_BYTES)[0]))
-    if len(blob) > MAX_BLOB_BYTES:
-        # what does not shrink was hardly text: the record goes without it, never the page without a record
-        blob = seal(page_part(replace(said, text="", fields={}, items=None, links=NO_LINKS), wanted))
-        cuts.append("record")
-    page = Page(
+def answer_of(task: Task, url: Url, exchange: net.Exchange, retry_after: str, *, now_at: float) -> Answer:
+    """Return a page's answer as it is to be read."""
+    return Answer(
+        url=url.href,
         status=exchange.status,
-        bytes=len(exchange.body),
-        body_digest=said.body_digest,
-        text_digest=said.text_digest,
-        fingerprint=said.fingerprint,
-        index=said.directives.indexable(now_at),
-        follow=said.directives.follow,
-        canonical=said.canonical[0] if said.canonical else "",
-        content_type=said.content_type[:MAX_NAME_CHARS],
-        truncated=",".join(cuts),
+        body=exchange.body,
+        content_type=exchange.header("content-type") or "",
+        headers=tuple(field for field in exchange.headers if field[0] == ROBOTS_TAG)[:MAX_FIELDS],
         validators=validators_of(exchange),
-    )
-    return Fetched(
-        page=page,
-        links=(*grouped(said.links.follow), *grouped(said.links.nofollow, nofollow=True)),
-        links_cut=said.links.cut,
-        blob=blob,
+        truncated=exchange.truncated or "",
         retry_after=retry_after,
+        wanted=task.wanted,
+        now_at=now_at,
     )
-
-
-def page_part(said: Extracted, wanted: Wanted, body: str = "") -> PagePart:
-    """Return the part of a page that sinks need; `body` is its markup, where that was wanted."""
-    rules = said.directives
-    return PagePart(
-        content_type=said.content_type,
-        sniffed_type=said.sniffed_type,
-        charset=said.charset,
-        title=said.title,
-        description=said.description,
-        language=said.language,
-        canonical=said.canonical[0] if said.canonical else "",
-        robots={
-            "index": rules.index,
-            "follow": rules.follow,
-            "archive": rules.archive,
-            "snippet": rules.snippet,
-        },
-        fields=said.fields,
-        items=said.items,
-        text=said.text,
-        links=[href for href, _ in (*said.links.follow, *said.links.nofollow)] if wanted.links else None,
-        wants_text=wanted.text,
-        body=body,
-    )
-
-
-def grouped(links: Iterable[tuple[str, str]], *, nofollow: bool = False) -> tuple[LinkGroup, ...]:
-    """Return (href, key) pairs by host, in the order in which hosts appear; a URL that equals its key is sent once."""
-    by_host: dict[str, list[tuple[str, str]]] = {}
-    prefix, group = "\0", []
-    for href, key in links:
-        if not key.startswith(prefix):
-            origin = urls.origin_of(key)
-            prefix = origin + "/"
-            group = by_host.setdefault(urls.host_of(key), [])
-        if len(key) <= MAX_URL_CHARS:
-            group.append((key, "" if href == key else href))
-    return tuple(LinkGroup(host, tuple(pairs), nofollow) for host, pairs in by_host.items())
-
-
-@lru_cache(maxsize=64)
-def compiled(fields: tuple[tuple[str, str], ...], each: str) -> Selectors:
-    """Return the selectors of a crawl, compiled once for all its tasks."""
-    return compile_selectors(fields, each)

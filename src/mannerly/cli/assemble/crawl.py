@@ -24,6 +24,7 @@ from mannerly.coordinator.deliver import Delivery
 from mannerly.coordinator.dispatch import Allowance, Dispatch, Orders
 from mannerly.coordinator.flights import Flights
 from mannerly.coordinator.intake import Intake
+from mannerly.coordinator.quarantine import Quarantine
 from mannerly.coordinator.receipt import Receipt
 from mannerly.coordinator.rulesets import Rulesets
 from mannerly.coordinator.service import Crawl, Ending, Runner, Status
@@ -174,7 +175,7 @@ def _join(
     holder: list[Crawl] = []
     chance = random.Random(record.secret ^ record.generation)
     gate = MemoryGate(clock)
-    flights = Flights(record.generation)
+    flights, quarantine = Flights(record.generation), Quarantine()
     transport = LocalTransport(
         worker_orders(job), config.workers.workers or (os.cpu_count() or 1), inherit=inherit, event=event
     )
@@ -226,6 +227,7 @@ def _join(
     )
     receipt = Receipt(
         flights=flights,
+        quarantine=quarantine,
         active=active,
         gate=gate,
         rulesets=rulesets,
@@ -238,6 +240,7 @@ def _join(
     dispatch = Dispatch(
         active=active,
         flights=flights,
+        quarantine=quarantine,
         rulesets=rulesets,
         addresses=AddressBook(job.mapped),
         gate=gate,
