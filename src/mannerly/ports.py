@@ -453,7 +453,11 @@ class Transport(Protocol):
         ...
 
     async def send(self, task: Task) -> None:
-        """Hand a task to a worker. Tasks of one host go to one worker while it lives."""
+        """Hand a task to a worker. Tasks of one host go to one worker while it lives.
+
+        A task that is to be `alone` goes to a worker that has no other; no second is sent before its result has come.
+        A worker that dies is answered for: `Unknown`, with `died` for each task that it held.
+        """
         ...
 
     async def receive(self) -> list[Result]:

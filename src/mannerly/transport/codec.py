@@ -91,20 +91,22 @@ class FrameCutter:
     def feed(self, chunk: bytes) -> Iterator[bytes]:
         """Take bytes as they came; yield the bodies that are whole. Raises WireError; the stream is then lost."""
         self._buffer += chunk
-        start = 0
-        try:
-            while len(self._buffer) - start >= LENGTH_BYTES:
-                length = int.from_bytes(self._buffer[start : start + LENGTH_BYTES], "big")
-                if not 2 <= length <= self._most_bytes:
-                    raise WireError(f"a frame that says it has {length} bytes")
-                end = start + LENGTH_BYTES + length
-                if len(self._buffer) < end:
-                    break
-                message = bytes(self._buffer[start + LENGTH_BYTES : end])
-                start = end
-                yield message
-        finally:
-            del self._buffer[:start]
+        while len(self._buffer) >= LENGTH_BYTES:
+            length = int.from_bytes(self._buffer[:LENGTH_BYTES], "big")
+            if not 2 <= length <= self._most_bytes:
+                raise WireError(f"a frame that says it has {length} bytes")
+            if len(self._buffer) < LENGTH_BYTES + length:
+                break
+            yield self._take(
+                LENGTH_BYTES + length
+            )  # held by nobody here while it is worked on: it may be large
+
+    def _take(self, end: int) -> bytes:
+        """Take a frame out of the buffer (to delete at its front costs nothing); return its body."""
+        with memoryview(self._buffer) as view:
+            message = bytes(view[LENGTH_BYTES:end])
+        del self._buffer[:end]
+        return message
 
     def __repr__(self) -> str:
         return f"{len(self._buffer)} bytes unfinished"

@@ -34,10 +34,10 @@ WAITING_BYTES: Final = 32 << 20
 TURN_S: Final = 35.0
 # Wall clock of one page, for a parser that is stopped or starved; CPU is limited by the kernel (`parser`).
 WALL_S: Final = 40.0
-# 10 MiB of the costliest markup known needs 450 MB.
+# 10 MiB of the costliest page known, words without markup that are not all ASCII, need 575 MiB; of markup 520.
 MEMORY_BYTES: Final = 600 << 20
 # a parser that holds on to more once its page is done is not used again: the next page is not to pay for it
-KEPT_BYTES: Final = 200 << 20
+KEPT_BYTES: Final = 128 << 20
 # the parser allocates at most a GB a second: it is some 50 MB over its bound when that is seen
 WATCH_S: Final = 0.05 if HAS_PROC else 0.5
 # a busy machine takes seconds to start a process
