@@ -353,6 +353,22 @@ async def test_i5_urls_of_damaged_frames_wait_again(store: StateStore) -> None:
     assert (await store.counts()).pages == 3
 
 
+async def test_i5_a_url_whose_error_page_is_damaged_waits_again(store: StateStore) -> None:
+    await admit(store, admission(1), admission(2))
+    ids = [UrlId(await host_id(store), n) for n in (1, 2)]
+    await store.commit(
+        Batch(
+            urls=[UrlChange(id_, UrlState.FAILED, Reason.HTTP_ERROR, "HTTP 404", attempts=1) for id_ in ids],
+            pages=[page(ids[0], frame=0, status=404)],
+            positions=[Position(1, 32)],
+        )
+    )
+    assert await store.wait_again([Damage(Position(1, 32), Position(1, 80))]) == 1
+    assert await window_hashes(store) == [1]
+    counts = await store.counts()
+    assert (counts.pages, counts.waiting, counts.settled) == (0, 1, {"http-error": 1})
+
+
 # ---------------------------------------------------------------------------------------------------------- window
 
 

@@ -96,6 +96,10 @@ _ORIGIN = (
 )
 
 _FIND_HOST = "SELECT id, stored, seed FROM host WHERE name = ?"
+_SETTLED_WITH_PAGE = (
+    f"SELECT template, state, reason FROM url WHERE host_id = ? AND hash = ? "  # noqa: S608 - numbers of our own table
+    f"AND state IN ({int(UrlState.FETCHED)}, {int(UrlState.FAILED)})"
+)
 _IS_STORED = "SELECT 1 FROM url WHERE host_id = ? AND hash = ?"
 
 
@@ -204,15 +208,18 @@ class Transaction:
             self._fetched[change.id.host_id, found[0]] += 1
 
     def forget_page(self, host_id: int, hash_: int) -> bool:
-        """Set a fetched URL (signed hash) waiting as if it had never been asked for; False if it was not fetched."""
+        """Set a URL (signed hash) whose page is lost waiting as if it had never been asked for; False if it had none.
+
+        An error page that was kept belongs to a URL that failed: that waits again, too.
+        """
         execute = self._connection.execute
         host = self._host(host_id)
-        host.pages -= execute("DELETE FROM page WHERE host_id = ? AND hash = ?", (host_id, hash_)).rowcount
-        found = execute(
-            "SELECT template, reason FROM url WHERE host_id = ? AND hash = ? AND state = 2", (host_id, hash_)
-        ).fetchone()
+        lost = execute("DELETE FROM page WHERE host_id = ? AND hash = ?", (host_id, hash_)).rowcount
+        host.pages -= lost
+        found = execute(_SETTLED_WITH_PAGE, (host_id, hash_)).fetchone() if lost else None
         if found is None:
             return False
+        template, state, why = found[0], UrlState(found[1]), rows.reason(found[2])
         execute(
             "UPDATE url SET state = 0, reason = NULL, detail = '', due_at = 0, attempts = 0, uncounted = 0 "
             "WHERE host_id = ? AND hash = ?",
@@ -220,8 +227,9 @@ class Transaction:
         )
         host.waiting += 1
         host.awake = True
-        self._tally["settled", settled_name(UrlState.FETCHED, rows.reason(found[1]))] -= 1
-        self._fetched[host_id, found[0]] -= 1
+        self._tally["settled", settled_name(state, why)] -= 1
+        if state is UrlState.FETCHED:
+            self._fetched[host_id, template] -= 1
         return True
 
     def _know(self, name: str, id_: int, stored: int) -> int:
