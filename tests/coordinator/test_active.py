@@ -125,6 +125,34 @@ async def test_a_host_never_asked_is_held_for_the_least_delay_after_an_unclean_s
     await scene.store.close()
 
 
+async def test_news_of_its_urls_cost_a_host_no_place_in_the_line_of_its_group(scene: Scene) -> None:
+    host = await entered(scene)
+    host.queue.prerequisites.appendleft(STEP)
+    scene.active.frontier.snooze(host.queue, scene.clock.monotonic() + 80, WaitCause.GROUP, group="g")
+    scene.active.wake(["a.test"])
+    scene.active.reschedule(host)
+    assert (state(host), host.queue.cause) == (QueueState.SNOOZED, WaitCause.GROUP)
+    scene.active.group_released("g")
+    assert state(host) is QueueState.READY
+
+
+async def test_what_is_known_of_a_name_in_memory_alone_keeps_its_host_there(scene: Scene) -> None:
+    host = await entered(scene)
+    host.queue.prerequisites.appendleft(STEP)
+    scene.active.reschedule(host)
+    host.queue.prerequisites.clear()
+    now = scene.clock.monotonic()
+    scene.active.frontier.snooze(host.queue, now + 300, WaitCause.RETRY_SPACING)
+    soon = HostRecord(9, "b.test", waiting=1, ready_at=scene.clock.now())
+    host.dns_failures = 1
+    assert not scene.active._make_room(soon)
+    host.dns_failures, host.ending = 0, Reason.NAME_NOT_FOUND
+    assert not scene.active._make_room(soon)
+    host.ending = None
+    assert scene.active._make_room(soon)
+    assert scene.active.get("a.test") is None
+
+
 def flight(number: int) -> Flight:
     task = Task(id=number, kind=TaskKind.PAGE, url="http://a.test/", host="a.test")
     return Flight(task, ActiveHost.of(HostRecord(1, "a.test")), 0.0)

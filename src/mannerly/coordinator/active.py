@@ -17,7 +17,7 @@ from mannerly.model.config import FrontierConfig
 from mannerly.model.host import HostRecord, QueueState, WaitCause
 from mannerly.model.verdict import Reason
 from mannerly.policy import politeness
-from mannerly.policy.frontier import Frontier
+from mannerly.policy.frontier import Frontier, HostQueue
 from mannerly.ports import HostGate, StateStore, Waiting
 
 FOREVER = float("inf")
@@ -139,7 +139,7 @@ class ActiveSet:
         if self._activating or not self._outside:
             return
         busy = self.frontier.count(QueueState.READY) or self.frontier.count(QueueState.IN_PROCESS)
-        if self.full and busy and self.frontier.evictable(self._clock.monotonic()) is None:
+        if self.full and busy and self.frontier.evictable(self._clock.monotonic(), stays=self._stays) is None:
             return
         self._activating = True
         self._spawn(self._activate())
@@ -184,13 +184,10 @@ class ActiveSet:
     def _make_room(self, record: HostRecord) -> bool:
         """Let a host go that has to wait long anyway, and longer than that of `record`; False if there is none."""
         now = self._clock.monotonic()
-        queue = self.frontier.evictable(now)
+        queue = self.frontier.evictable(now, stays=self._stays)
         if queue is None or queue.until - now <= record.ready_at - self._clock.now():
             return False
-        host = self._hosts[queue.name]
-        if host.dirty or host.loading:
-            return False
-        self._leave(host)
+        self._leave(self._hosts[queue.name])
         self._outside = True
         return True
 
@@ -219,9 +216,11 @@ class ActiveSet:
         elif len(queue.in_flight) >= self._per_host:
             self.frontier.start(queue)
         elif queue.bands():
-            if host.open_at > now and host.ending is None:
+            if host.ending is not None:
+                self.frontier.ready(queue)
+            elif host.open_at > now:
                 self.frontier.snooze(queue, host.open_at, host.cause)
-            else:
+            elif not _in_line(queue, now):
                 self.frontier.ready(queue)
         elif queue.in_flight or queue.unsettled or host.loading or host.more:
             self.frontier.snooze(queue, FOREVER, WaitCause.PREREQUISITE)
@@ -250,7 +249,7 @@ class ActiveSet:
         self.reschedule(host)
 
     def group_released(self, group: str) -> None:
-        """A place in the address group is free: wake the host that waits longest for it."""
+        """A place in the address group is free: wake the host that waits longest for it, or whoever then takes it."""
         if group and self.frontier.wake_group(group) is not None:
             self._changed()
 
@@ -331,5 +330,15 @@ class ActiveSet:
         host.queue.prerequisites.clear()
         return steps
 
+    def _stays(self, name: str) -> bool:
+        """Tell whether something is known of the host that no row holds: what came of its name, or unsaved facts."""
+        host = self._hosts[name]
+        return host.dirty or host.loading or host.dns_failures > 0 or host.ending is not None
+
     def __repr__(self) -> str:
         return f"<ActiveSet {len(self._hosts)} of {self._config.active_hosts} hosts, {self._loads} windows loading>"
+
+
+def _in_line(queue: HostQueue[Waiting, RobotsStep], now: float) -> bool:
+    """Tell whether the host waits for a place in its address group: news of other things leave it its place in line."""
+    return queue.state is QueueState.SNOOZED and queue.cause is WaitCause.GROUP and queue.until > now

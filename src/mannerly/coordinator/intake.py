@@ -19,7 +19,7 @@ from mannerly.model.result import LinkGroup
 from mannerly.model.url import Url
 from mannerly.model.verdict import Reason, Verdict, refused
 from mannerly.policy import templates, traps
-from mannerly.policy.frontier import band_of
+from mannerly.policy.bands import band_of
 from mannerly.policy.scope import Scope
 
 

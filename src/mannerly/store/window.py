@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Final
 
-from mannerly.policy.frontier import BAND_WEIGHTS
+from mannerly.policy.bands import BAND_WEIGHTS
 from mannerly.ports import Waiting, Window
 from mannerly.store import rows
 
