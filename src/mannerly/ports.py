@@ -33,6 +33,7 @@ __all__ = [
     "PageRow",
     "Permit",
     "Position",
+    "Redirection",
     "Refusal",
     "Sink",
     "SinkState",
@@ -156,12 +157,25 @@ class HostChange:
     detail: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Redirection:
+    """The end of a URL that redirects to an admission of the same batch (by its place in it).
+
+    It becomes `followed`, or `refused` if the host of the target takes no more URLs: the insert alone can tell.
+    """
+
+    admission: int
+    followed: UrlChange
+    refused: UrlChange
+
+
 @dataclass(slots=True)
 class Batch:
     """All state changes of one settle batch: one transaction or nothing."""
 
     admissions: list[Admission] = field(default_factory=list)
     urls: list[UrlChange] = field(default_factory=list)
+    redirects: list[Redirection] = field(default_factory=list)
     pages: list[PageRow] = field(default_factory=list)
     positions: list[Position] = field(default_factory=list)
     hosts: list[HostChange] = field(default_factory=list)

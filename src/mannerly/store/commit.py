@@ -100,6 +100,7 @@ _SETTLED_WITH_PAGE = (
     f"SELECT template, state, reason FROM url WHERE host_id = ? AND hash = ? "  # noqa: S608 - numbers of our own table
     f"AND state IN ({int(UrlState.FETCHED)}, {int(UrlState.FAILED)})"
 )
+_VIA = "SELECT via_host, via_hash FROM url WHERE host_id = ? AND hash = ?"
 _IS_STORED = "SELECT 1 FROM url WHERE host_id = ? AND hash = ?"
 
 
@@ -136,6 +137,9 @@ class Transaction:
         admitted = self._admit(batch.admissions, refused)
         for change in batch.urls:
             self.change_url(change)
+        for redirect in batch.redirects:
+            over = admitted[redirect.admission] is Admitted.OVER_BUDGET
+            self.change_url(redirect.refused if over else redirect.followed)
         for page in batch.pages:
             self._add_page(page, batch.positions)
         self._save_origins(batch.origins)
@@ -290,7 +294,6 @@ class Transaction:
             stored = execute(_IS_STORED, (host_id, hash_)).fetchone()
             return Admitted.SEEN if stored else Admitted.OVER_BUDGET
         template = template_id(a.template)
-        via = a.via
         made = execute(
             _ADMIT,
             (
@@ -302,8 +305,7 @@ class Transaction:
                 template,
                 a.band,
                 a.depth,
-                via.host_id if via else None,
-                rows.signed(via.hash) if via else None,
+                *self._via(a),
                 rows.json_texts(a.chain) if a.chain else None,
                 a.seed,
                 a.schemeless,
@@ -318,6 +320,15 @@ class Transaction:
         host.awake = True
         self._stored[host_id, template, a.template] += 1
         return Admitted.NEW
+
+    def _via(self, a: Admission) -> tuple[int | None, int | None]:
+        """Return the key of the page that a URL was found on; one that was redirected to was found where its source was."""
+        if a.via is not None:
+            return a.via.host_id, rows.signed(a.via.hash)
+        if a.source is None:
+            return None, None
+        of_source = (a.source.host_id, rows.signed(a.source.hash))
+        return self._connection.execute(_VIA, of_source).fetchone() or (None, None)
 
     def _add_page(self, page: PageRow, positions: Sequence[Position]) -> None:
         position = positions[page.frame] if page.frame >= 0 else None
