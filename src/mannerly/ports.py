@@ -306,10 +306,13 @@ class StateStore(Protocol):
         """Return the host's row, made if new: any number of callers get the same row."""
         ...
 
-    async def ready_hosts(self, *, limit: int, exclude: frozenset[str]) -> list[HostRecord]:
+    async def ready_hosts(
+        self, *, limit: int, exclude: frozenset[str], polite: bool = False
+    ) -> list[HostRecord]:
         """Return hosts that have URLs waiting and are neither parked nor retired, soonest first.
 
-        Soonest counts from `next_ok_at`, or from the first due time where only delayed URLs are left.
+        Soonest counts from `next_ok_at`, or from the first due time where only delayed URLs are left. polite: only those
+        whose wait does not count against the patience (`HostRecord.waits_for`).
         """
         ...
 

@@ -65,7 +65,8 @@ class ActiveSet:
         self._outside = True
         self._loads = 0
         self._guests = 0
-        self._first_outside: HostRecord | None = None
+        self._outsiders: tuple[HostRecord, ...] | None = None
+        self._polite_outside: tuple[HostRecord, ...] | None = None
         most = config.active_hosts + max(config.active_hosts, GUESTS_AT_LEAST)
         self.frontier: Frontier[Waiting, RobotsStep] = Frontier(most=most)
 
@@ -92,16 +93,16 @@ class ActiveSet:
         return self._outside
 
     @property
-    def first_outside(self) -> tuple[float, WaitCause] | None:
-        """When (monotonic) the first host outside is due and why it waits, if none inside waits longer than it does.
+    def outside_waits(self) -> tuple[tuple[float, WaitCause], ...] | None:
+        """When (monotonic) and why hosts outside are due, if none inside waits longer than they do.
 
-        None if no host is outside, or one that is may be worth a place: then that is still to be seen.
+        The first of them, and the first that waits politely if that one does not. None if no host is outside, or one
+        that is may be worth a place: then that is still to be seen.
         """
-        record = self._first_outside
-        if record is None:
+        if self._outsiders is None:
             return None
-        cause = WaitCause.RETRY_SPACING if record.ready_at > record.next_ok_at else record.cause
-        return self._clock.monotonic() + record.ready_at - self._clock.now(), cause
+        ahead_s = self._clock.monotonic() - self._clock.now()
+        return tuple((record.ready_at + ahead_s, record.waits_for) for record in self._outsiders)
 
     async def ensure(self, name: str) -> ActiveHost | None:
         """Return the host, brought into memory if it was not: a prerequisite leads to it. None if there is no room
@@ -127,7 +128,7 @@ class ActiveSet:
         for name in names:
             host = self._hosts.get(name)
             if host is None or host.guest:
-                self._outside, self._first_outside = True, None
+                self._note_outside()
             else:
                 host.more = True
                 self.reschedule(host)
@@ -146,18 +147,40 @@ class ActiveSet:
 
     async def _activate(self) -> None:
         room = max(1, self._config.active_hosts - len(self._hosts) + self._guests)
-        self._outside, self._first_outside = False, None
+        self._outside, self._outsiders = False, None
+        crowded_out: tuple[HostRecord, ...] | None = None
         records = await self._store.ready_hosts(limit=room, exclude=frozenset(self._hosts))
         for record in records:
             if record.name in self._hosts:
                 continue
             if self.full and not self._make_room(record):
-                self._outside, self._first_outside = True, record
+                crowded_out = (record, *await self._polite_behind(record))
                 break
             self.reschedule(await self._enter(record))
-        self._outside = self._outside or len(records) == room
+        if not self._outside:  # nor has a host outside got URLs meanwhile
+            self._outsiders = crowded_out
+        self._outside = self._outside or crowded_out is not None or len(records) == room
         self._activating = False
         self._changed()
+
+    async def _polite_behind(self, first: HostRecord) -> tuple[HostRecord, ...]:
+        """Return the first host outside that waits politely, if `first`, the very first, does not; () if none does.
+
+        A crawl at rest looks four times a second, and nothing changes outside without being noted: it is kept.
+        """
+        if not first.waits_for.counts:
+            return ()
+        if self._polite_outside is None:
+            inside = frozenset(self._hosts)
+            found = tuple(await self._store.ready_hosts(limit=1, exclude=inside, polite=True))
+            if self._outside:
+                return found
+            self._polite_outside = found
+        return self._polite_outside
+
+    def _note_outside(self) -> None:
+        """Note that a host outside may have got URLs to fetch: who waits there is to be seen anew."""
+        self._outside, self._outsiders, self._polite_outside = True, None, None
 
     async def _enter(self, record: HostRecord) -> ActiveHost:
         host = ActiveHost.of(record)
@@ -174,6 +197,7 @@ class ActiveSet:
         host.next_ok_at = ok_at
         host.open_at = self._clock.monotonic() + held_s
         self._hosts[record.name] = host
+        self._polite_outside = None
         self.frontier.add(host.queue)
         if record.state is QueueState.PARKED:
             self.frontier.park(host.queue)
@@ -188,7 +212,7 @@ class ActiveSet:
         if queue is None or queue.until - now <= record.ready_at - self._clock.now():
             return False
         self._leave(self._hosts[queue.name])
-        self._outside = True
+        self._note_outside()
         return True
 
     def _leave(self, host: ActiveHost) -> None:
@@ -197,7 +221,7 @@ class ActiveSet:
         if host.guest:
             # URLs of its own may wait: nobody has looked for them as long as it was here
             self._guests -= 1
-            self._outside, self._first_outside = True, None
+            self._note_outside()
 
     # ---------------------------------------------------------------------------------------------- its place
 
