@@ -337,6 +337,34 @@ def test_who_is_turned_down_again_keeps_its_place_in_the_line_of_the_group() -> 
     assert b.state is QueueState.READY
 
 
+@given(
+    st.lists(st.sampled_from(["taken", "still full", "own delay", "nothing left"]), min_size=6, max_size=6)
+)
+def test_no_place_in_a_group_stays_free_while_somebody_waits_for_it(ways: list[str]) -> None:
+    queues = [queue(name, Url(name)) for name in "abcdef"]
+    frontier = hosts(*queues)
+    for host in queues:
+        frontier.snooze(host, NOW + 80, WaitCause.GROUP, group="g")
+    frontier.wake_group("g")
+    for number, way in enumerate(ways):
+        offered = [host for host in queues if host.state is QueueState.READY]
+        assert offered == [queues[number]], "one after the other, in the order in which they came"
+        match way:
+            case "taken":
+                frontier.start(offered[0])
+            case "still full":
+                frontier.snooze(offered[0], NOW + 90, WaitCause.GROUP, group="g")
+            case "own delay":
+                frontier.snooze(offered[0], NOW + 1, WaitCause.DELAY)
+            case "nothing left":
+                frontier.exhaust(offered[0])
+        if way in ("taken", "still full"):
+            assert all(host.state is not QueueState.READY for host in queues)
+            break
+    else:
+        assert len(frontier._groups) == 0, "all were asked"
+
+
 def test_active_set_is_bounded_and_holds_a_name_once() -> None:
     frontier = hosts(queue("a"), queue("b"), most=2)
     assert frontier.full
