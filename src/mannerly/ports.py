@@ -33,6 +33,7 @@ __all__ = [
     "PageRow",
     "Permit",
     "Position",
+    "Redirection",
     "Refusal",
     "Sink",
     "SinkState",
@@ -156,12 +157,25 @@ class HostChange:
     detail: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Redirection:
+    """The end of a URL that redirects to an admission of the same batch (by its place in it).
+
+    It becomes `followed`, or `refused` if the host of the target takes no more URLs: the insert alone can tell.
+    """
+
+    admission: int
+    followed: UrlChange
+    refused: UrlChange
+
+
 @dataclass(slots=True)
 class Batch:
     """All state changes of one settle batch: one transaction or nothing."""
 
     admissions: list[Admission] = field(default_factory=list)
     urls: list[UrlChange] = field(default_factory=list)
+    redirects: list[Redirection] = field(default_factory=list)
     pages: list[PageRow] = field(default_factory=list)
     positions: list[Position] = field(default_factory=list)
     hosts: list[HostChange] = field(default_factory=list)
@@ -292,10 +306,13 @@ class StateStore(Protocol):
         """Return the host's row, made if new: any number of callers get the same row."""
         ...
 
-    async def ready_hosts(self, *, limit: int, exclude: frozenset[str]) -> list[HostRecord]:
+    async def ready_hosts(
+        self, *, limit: int, exclude: frozenset[str], polite: bool = False
+    ) -> list[HostRecord]:
         """Return hosts that have URLs waiting and are neither parked nor retired, soonest first.
 
-        Soonest counts from `next_ok_at`, or from the first due time where only delayed URLs are left.
+        Soonest counts from `next_ok_at`, or from the first due time where only delayed URLs are left. polite: only those
+        whose wait does not count against the patience (`HostRecord.waits_for`).
         """
         ...
 

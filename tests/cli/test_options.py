@@ -52,6 +52,7 @@ def test_a_nought_that_is_typed_overrides_the_file(
         ("--per-host", "0"),
         ("--concurrency", "0"),
         ("--concurrency", "100000"),
+        ("--workers", "1000"),
         ("--max-body", "4GiB"),
         tuple(word for n in range(33) for word in ("--header", f"X-{n}: x")),
         tuple(word for n in range(257) for word in ("--select", f"f{n}=h1")),

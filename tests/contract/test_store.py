@@ -353,6 +353,22 @@ async def test_i5_urls_of_damaged_frames_wait_again(store: StateStore) -> None:
     assert (await store.counts()).pages == 3
 
 
+async def test_i5_a_url_whose_error_page_is_damaged_waits_again(store: StateStore) -> None:
+    await admit(store, admission(1), admission(2))
+    ids = [UrlId(await host_id(store), n) for n in (1, 2)]
+    await store.commit(
+        Batch(
+            urls=[UrlChange(id_, UrlState.FAILED, Reason.HTTP_ERROR, "HTTP 404", attempts=1) for id_ in ids],
+            pages=[page(ids[0], frame=0, status=404)],
+            positions=[Position(1, 32)],
+        )
+    )
+    assert await store.wait_again([Damage(Position(1, 32), Position(1, 80))]) == 1
+    assert await window_hashes(store) == [1]
+    counts = await store.counts()
+    assert (counts.pages, counts.waiting, counts.settled) == (0, 1, {"http-error": 1})
+
+
 # ---------------------------------------------------------------------------------------------------------- window
 
 
@@ -486,6 +502,28 @@ async def test_ready_hosts_have_urls_waiting_and_come_soonest_first(store: State
     assert names == ["soon.test", "late.test"]
     names = [h.name for h in await store.ready_hosts(limit=1, exclude=frozenset({"soon.test"}))]
     assert names == ["late.test"]
+
+
+async def test_hosts_that_wait_politely_are_found_behind_those_in_back_off(store: StateStore) -> None:
+    names = ("backoff.test", "delayed.test", "dns.test", "later.test", "slow.test")
+    await admit(store, *(admission(n, name) for n, name in enumerate(names)))
+    causes = (WaitCause.BACKOFF, WaitCause.DELAY, WaitCause.DNS, WaitCause.DELAY, WaitCause.PREREQUISITE)
+    oks = (10.0, 15.0, 20.0, 40.0, 30.0)
+    changes = [
+        host_change(name, next_ok_at=ok_at, cause=cause)
+        for name, ok_at, cause in zip(names, oks, causes, strict=True)
+    ]
+    delayed = UrlChange(UrlId(await host_id(store, "delayed.test"), 1), UrlState.DELAYED, due_at=99.0)
+    await store.commit(Batch(hosts=changes, urls=[delayed]))
+    found = await store.ready_hosts(limit=9, exclude=frozenset(), polite=True)
+    assert [host.name for host in found] == ["slow.test", "later.test"]
+    assert not any(host.waits_for.counts for host in found)
+    others = await store.ready_hosts(limit=9, exclude=frozenset(host.name for host in found))
+    assert {host.name: host.waits_for for host in others} == {
+        "backoff.test": WaitCause.BACKOFF,
+        "delayed.test": WaitCause.RETRY_SPACING,
+        "dns.test": WaitCause.DNS,
+    }
 
 
 async def test_a_host_with_only_delayed_urls_does_not_stand_in_the_way(store: StateStore) -> None:

@@ -14,9 +14,10 @@ from mannerly.coordinator.flights import Flight, Flights
 from mannerly.coordinator.hosts import ActiveHost, RobotsStep
 from mannerly.gate.memory import MemoryGate
 from mannerly.model.config import FrontierConfig
-from mannerly.model.host import Addresses, HostRecord, QueueState, WaitCause
+from mannerly.model.host import Addresses, HostRecord, Pace, QueueState, WaitCause
 from mannerly.model.task import Task, TaskKind
 from mannerly.model.verdict import Reason
+from mannerly.ports import Admission, Batch, HostChange
 from mannerly.store.sqlite import SqliteStore
 from mannerly.testing import ManualClock
 
@@ -26,7 +27,7 @@ STEP = RobotsStep("http://first.test", "http://a.test/robots.txt", hops=1)
 class Scene:
     """An active set on an empty store."""
 
-    def __init__(self, *, unclean: bool = False) -> None:
+    def __init__(self, *, unclean: bool = False, active_hosts: int = 4) -> None:
         self.clock = ManualClock()
         self.store = SqliteStore(":memory:")
         self.gate = MemoryGate(self.clock)
@@ -35,7 +36,7 @@ class Scene:
             store=self.store,
             gate=self.gate,
             clock=self.clock,
-            config=FrontierConfig(active_hosts=4),
+            config=FrontierConfig(active_hosts=active_hosts),
             per_host=1,
             min_delay_s=1.0,
             restarted_at=self.clock.now(),
@@ -122,6 +123,82 @@ async def test_a_host_never_asked_is_held_for_the_least_delay_after_an_unclean_s
     scene = Scene(unclean=True)
     host = await entered(scene)
     assert host.open_at == scene.clock.monotonic() + 1.0
+    await scene.store.close()
+
+
+async def test_news_of_its_urls_cost_a_host_no_place_in_the_line_of_its_group(scene: Scene) -> None:
+    host = await entered(scene)
+    host.queue.prerequisites.appendleft(STEP)
+    scene.active.frontier.snooze(host.queue, scene.clock.monotonic() + 80, WaitCause.GROUP, group="g")
+    scene.active.wake(["a.test"])
+    scene.active.reschedule(host)
+    assert (state(host), host.queue.cause) == (QueueState.SNOOZED, WaitCause.GROUP)
+    scene.active.group_released("g")
+    assert state(host) is QueueState.READY
+
+
+async def test_what_is_known_of_a_name_in_memory_alone_keeps_its_host_there(scene: Scene) -> None:
+    host = await entered(scene)
+    host.queue.prerequisites.appendleft(STEP)
+    scene.active.reschedule(host)
+    host.queue.prerequisites.clear()
+    now = scene.clock.monotonic()
+    scene.active.frontier.snooze(host.queue, now + 300, WaitCause.RETRY_SPACING)
+    soon = HostRecord(9, "b.test", waiting=1, ready_at=scene.clock.now())
+    host.dns_failures = 1
+    assert not scene.active._make_room(soon)
+    host.dns_failures, host.ending = 0, Reason.NAME_NOT_FOUND
+    assert not scene.active._make_room(soon)
+    host.ending = None
+    assert scene.active._make_room(soon)
+    assert scene.active.get("a.test") is None
+
+
+async def waits(scene: Scene, name: str, wait_s: float, cause: WaitCause) -> None:
+    """Store a host with one URL, that is left alone for a while."""
+    href = f"http://{name}/"
+    url = Admission(
+        host=name, hash=1, key=href, href=href, template="/", band=0, depth=0, budget=9, seed=True
+    )
+    ok_at = scene.clock.now() + wait_s
+    change = HostChange(name, QueueState.READY, ok_at, cause, Pace(), Addresses(), 0.0)
+    await scene.store.commit(Batch(admissions=[url], hosts=[change]))
+
+
+async def settled_down(scene: Scene) -> None:
+    """Let the set bring in whom it has room for."""
+    scene.active.activate()
+    while scene.spawned:
+        await asyncio.gather(*scene.spawned)
+
+
+async def test_a_host_outside_that_waits_politely_is_seen_behind_one_in_back_off() -> None:
+    scene = Scene(active_hosts=1)
+    await waits(scene, "inside.test", 900.0, WaitCause.BACKOFF)
+    await settled_down(scene)
+    await waits(scene, "backoff.test", 1_000.0, WaitCause.BACKOFF)
+    await waits(scene, "slow.test", 2_000.0, WaitCause.DELAY)
+    scene.active.wake(["backoff.test", "slow.test"])
+    assert scene.active.outside
+    await settled_down(scene)
+    now = scene.clock.monotonic()
+    expected = ((now + 1_000.0, WaitCause.BACKOFF), (now + 2_000.0, WaitCause.DELAY))
+    assert scene.active.outside_waits == expected
+    await settled_down(scene)  # as a crawl at rest does, four times a second
+    assert scene.active.outside_waits == expected
+    await scene.store.close()
+
+
+async def test_who_is_woken_outside_while_it_is_looked_there_is_looked_for_anew() -> None:
+    scene = Scene(active_hosts=1)
+    await waits(scene, "inside.test", 900.0, WaitCause.BACKOFF)
+    await settled_down(scene)
+    await waits(scene, "backoff.test", 1_000.0, WaitCause.BACKOFF)
+    scene.active.wake(["backoff.test"])
+    await asyncio.sleep(0)  # the store is being asked
+    scene.active.wake(["new.test"])
+    await asyncio.gather(*scene.spawned)
+    assert (scene.active.outside, scene.active.outside_waits) == (True, None)
     await scene.store.close()
 
 

@@ -29,9 +29,6 @@ PLANTED = [
     ("adapters are known to assemble only", "coordinator/dispatch.py", "import mannerly.gate.memory"),
     ("only workers touch the web", "coordinator/dispatch.py", "import mannerly.net.resolve"),
     ("only workers touch the web", "cli/assemble/crawl.py", "import mannerly.net.fetch"),
-    ("decisions do no I/O", "policy/politeness.py", "import time"),
-    ("decisions do no I/O", "model/task.py", "import random"),
-    ("decisions do no I/O", "extract/page.py", "import logging"),
     ("no cycles", "coordinator/hosts.py", "import mannerly.coordinator.service"),
     ("network libraries live in net", "worker/perform.py", "import pycurl"),
     ("network libraries live in net", "coordinator/addresses.py", "import aiodns"),
@@ -39,6 +36,17 @@ PLANTED = [
     ("the database lives in store", "coordinator/settle.py", "import sqlite3"),
     ("terminal libraries live in cli", "coordinator/service.py", "import rich.console"),
     ("URL libraries live in model.url", "policy/scope.py", "import pslr"),
+]
+
+# invariant I6: what a decision may not reach for, each planted where decisions are made
+PLANTED_I6 = [
+    ("decisions do no I/O", "policy/politeness.py", "import time"),
+    ("decisions do no I/O", "policy/frontier.py", "import asyncio"),
+    ("decisions do no I/O", "policy/scope.py", "import socket"),
+    ("decisions do no I/O", "policy/robots.py", "import threading"),
+    ("decisions do no I/O", "model/task.py", "import random"),
+    ("decisions do no I/O", "model/url.py", "import subprocess"),
+    ("decisions do no I/O", "extract/page.py", "import logging"),
 ]
 
 
@@ -66,9 +74,8 @@ def lint(tree: Path) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("contract", "module", "line"), PLANTED, ids=lambda value: str(value)[:40])
-def test_planted_violation_breaks_its_contract(tree: Path, contract: str, module: str, line: str) -> None:
+def assert_breaks(tree: Path, contract: str, module: str, line: str) -> None:
+    """Plant a line in a module and see the contract break."""
     path = tree / "src" / "mannerly" / module
     before = path.read_text(encoding="utf-8") if path.exists() else None
     try:
@@ -83,7 +90,21 @@ def test_planted_violation_breaks_its_contract(tree: Path, contract: str, module
     assert f"{contract} BROKEN" in text, text
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("contract", "module", "line"), PLANTED, ids=lambda value: str(value)[:40])
+def test_planted_violation_breaks_its_contract(tree: Path, contract: str, module: str, line: str) -> None:
+    assert_breaks(tree, contract, module, line)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("contract", "module", "line"), PLANTED_I6, ids=lambda value: str(value)[:40])
+def test_i6_decisions_reach_for_no_clock_chance_socket_or_log(
+    tree: Path, contract: str, module: str, line: str
+) -> None:
+    assert_breaks(tree, contract, module, line)
+
+
 def test_every_contract_has_a_planted_violation() -> None:
     raw = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     names = {contract["name"] for contract in raw["tool"]["importlinter"]["contracts"]}
-    assert names == {contract for contract, _, _ in PLANTED}
+    assert names == {contract for contract, _, _ in (*PLANTED, *PLANTED_I6)}

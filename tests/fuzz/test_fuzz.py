@@ -109,14 +109,26 @@ def test_a_fault_is_found_and_made_small(fuzz: ModuleType, targets: dict[str, An
 
 # What it found
 
+YARDSTICK_S = 0.1
+"""What `yardstick_s` gives on the quiet machine that the bounds were set on."""
+
 
 def read(markup: bytes, *, fields: tuple[tuple[str, str], ...] = (), each: str = "") -> Extracted:
     """Extract a page and see that it costs no more than a page may."""
     wanted = compile_selectors(fields, each)
+    slowness = max(1.0, yardstick_s() / YARDSTICK_S)
     begun_s = time.process_time()
     page = extract_page(markup, "text/html", "http://site.test/", wanted=wanted, token="mannerly")
-    assert time.process_time() - begun_s < MAX_CPU_S
+    assert time.process_time() - begun_s < MAX_CPU_S * slowness
     return page
+
+
+def yardstick_s() -> float:
+    """Return what a fixed piece of work costs now: on a machine that others use, processor time grows too."""
+    begun_s = time.process_time()
+    for _ in range(10):
+        [number * number for number in range(100_000)]
+    return time.process_time() - begun_s
 
 
 def test_a_refresh_of_a_million_digits_costs_no_time() -> None:

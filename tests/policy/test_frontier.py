@@ -14,13 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mannerly.model.host import HostRecord, QueueState, WaitCause
+from mannerly.policy.bands import band_of, draw_band
 from mannerly.policy.frontier import (
     TRANSITIONS,
     Frontier,
     HostQueue,
     Standing,
-    band_of,
-    draw_band,
     ended,
 )
 
@@ -307,6 +306,65 @@ def test_group_wakes_who_waited_longest() -> None:
     assert frontier.wake_group("192.0.2.2") is None
 
 
+@pytest.mark.parametrize("how", ["snooze", "exhaust", "park", "retire", "drop"])
+def test_a_place_in_a_group_that_is_not_taken_is_offered_to_the_next(how: str) -> None:
+    a, b, c = queues = [queue(name, Url(name)) for name in "abc"]
+    frontier = hosts(*queues)
+    for host in queues:
+        frontier.snooze(host, NOW + 80, WaitCause.GROUP, group="g")
+    assert frontier.wake_group("g") is a
+    if how == "snooze":
+        frontier.snooze(a, NOW + 5, WaitCause.DELAY)  # its own turn is not yet
+    else:
+        getattr(frontier, how)(a)
+    assert (b.state, c.state) == (QueueState.READY, QueueState.SNOOZED)
+    frontier.start(b)  # it took the place
+    assert c.state is QueueState.SNOOZED
+
+
+def test_who_is_turned_down_again_keeps_its_place_in_the_line_of_the_group() -> None:
+    a, b, c = queues = [queue(name, Url(name)) for name in "abc"]
+    frontier = hosts(*queues)
+    for host in queues:
+        frontier.snooze(host, NOW + 80, WaitCause.GROUP, group="g")
+    assert frontier.wake_group("g") is a
+    frontier.snooze(a, NOW + 1, WaitCause.GROUP, group="g")  # the group's spacing
+    assert (b.state, c.state) == (QueueState.SNOOZED, QueueState.SNOOZED)
+    assert frontier.wake_due(NOW + 1) == [a]
+    frontier.snooze(a, NOW + 2, WaitCause.GROUP, group="g")
+    assert frontier.wake_group("g") is a
+    frontier.snooze(a, NOW + 9, WaitCause.GROUP, group="other")
+    assert b.state is QueueState.READY
+
+
+@given(
+    st.lists(st.sampled_from(["taken", "still full", "own delay", "nothing left"]), min_size=6, max_size=6)
+)
+def test_no_place_in_a_group_stays_free_while_somebody_waits_for_it(ways: list[str]) -> None:
+    queues = [queue(name, Url(name)) for name in "abcdef"]
+    frontier = hosts(*queues)
+    for host in queues:
+        frontier.snooze(host, NOW + 80, WaitCause.GROUP, group="g")
+    frontier.wake_group("g")
+    for number, way in enumerate(ways):
+        offered = [host for host in queues if host.state is QueueState.READY]
+        assert offered == [queues[number]], "one after the other, in the order in which they came"
+        match way:
+            case "taken":
+                frontier.start(offered[0])
+            case "still full":
+                frontier.snooze(offered[0], NOW + 90, WaitCause.GROUP, group="g")
+            case "own delay":
+                frontier.snooze(offered[0], NOW + 1, WaitCause.DELAY)
+            case "nothing left":
+                frontier.exhaust(offered[0])
+        if way in ("taken", "still full"):
+            assert all(host.state is not QueueState.READY for host in queues)
+            break
+    else:
+        assert len(frontier._groups) == 0, "all were asked"
+
+
 def test_active_set_is_bounded_and_holds_a_name_once() -> None:
     frontier = hosts(queue("a"), queue("b"), most=2)
     assert frontier.full
@@ -383,6 +441,7 @@ def test_host_that_waits_longest_leaves_if_it_may() -> None:
     flying.in_flight.clear()
     assert frontier.evictable(NOW) is flying
     assert frontier.evictable(NOW + 471) is None
+    assert frontier.evictable(NOW, stays=lambda name: name == "flying") is None
 
 
 # --------------------------------------------------------------------------------------------------- whatever happens
@@ -488,6 +547,6 @@ def test_b84_hosts_that_left_leave_nothing_behind() -> None:
         frontier.drop(host)
     assert len(frontier) == 0
     assert frontier.next_due() is None
-    assert frontier._groups == {}
+    assert len(frontier._groups) == 0
     assert not any(frontier._lines)
     assert len(frontier._furthest) == 0

@@ -12,7 +12,6 @@ from mannerly.model.verdict import Reason
 from mannerly.policy.access import (
     DAY_S,
     HOUR_S,
-    MAX_FAILURES,
     MAX_HOPS,
     STALE_AT_MOST_S,
     STALE_RETRY_S,
@@ -22,12 +21,12 @@ from mannerly.policy.access import (
     Renewed,
     RobotsAnswer,
     Standing,
-    gives_up,
     in_force,
     judge,
     settle,
     verdict,
 )
+from mannerly.policy.retries import ROBOTS_ATTEMPTS
 from mannerly.policy.robots import Matcher, parse
 
 RULES = parse(b"User-agent: *\nDisallow: /private\n")
@@ -146,14 +145,13 @@ def test_retry_after_is_waited_for_up_to_a_day() -> None:
     )
 
 
-def test_host_is_given_up_after_five_failures_unless_a_copy_holds() -> None:
+def test_failures_in_a_row_are_counted_and_a_copy_holds_however_many() -> None:
     fresh, cached = NEW, after(NEW, OK, 0.0)
-    for attempt in range(MAX_FAILURES):
-        assert not gives_up(fresh, DAY_S)
+    for attempt in range(ROBOTS_ATTEMPTS):
         fresh, cached = after(fresh, DOWN, DAY_S), after(cached, DOWN, DAY_S)
-        assert fresh.failures == attempt + 1
-    assert gives_up(fresh, DAY_S)
-    assert not gives_up(cached, DAY_S)
+        assert (fresh.failures, cached.failures) == (attempt + 1, attempt + 1)
+    assert in_force(fresh, DAY_S).standing is Standing.FORBID_ALL
+    assert in_force(cached, DAY_S).standing is Standing.RULES
     assert after(fresh, OK, DAY_S).failures == 0
 
 

@@ -23,10 +23,10 @@ from mannerly.sink.choice import choose_sink
         ("/dev/stderr", "jsonl:/dev/stderr"),
         ("/dev/fd/63", "jsonl:/dev/fd/63"),
         ("/dev/null", "jsonl:/dev/null"),
-        ("/tmp/x.jsonl", "jsonl:/tmp/x.jsonl"),
-        ("/tmp/x.csv", "csv:/tmp/x.csv"),
-        ("/tmp/x.CSV", "csv:/tmp/x.CSV"),
-        ("/tmp/../tmp/x", "jsonl:/tmp/x"),
+        ("/nowhere/x.jsonl", "jsonl:/nowhere/x.jsonl"),
+        ("/nowhere/x.csv", "csv:/nowhere/x.csv"),
+        ("/nowhere/x.CSV", "csv:/nowhere/x.CSV"),
+        ("/nowhere/../nowhere/x", "jsonl:/nowhere/x"),
     ],
 )
 def test_a_name_means_one_sink(name: str, sink: str) -> None:

@@ -405,6 +405,7 @@ QUERIES = {
     "of a template": window._OF_TEMPLATE,
     "delayed": window._DELAYED,
     "ready hosts": reads._READY,
+    "ready hosts that wait politely": reads._READY_POLITELY,
     "count host": commit._COUNT_HOST,
     "find": rows.URL_QUERY + " WHERE u.host_id = (SELECT id FROM host WHERE name = ?) AND u.hash = ?",
     "refusals": "SELECT url, evidence FROM refusal WHERE reason = ? ORDER BY url LIMIT ?",

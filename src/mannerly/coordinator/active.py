@@ -17,7 +17,7 @@ from mannerly.model.config import FrontierConfig
 from mannerly.model.host import HostRecord, QueueState, WaitCause
 from mannerly.model.verdict import Reason
 from mannerly.policy import politeness
-from mannerly.policy.frontier import Frontier
+from mannerly.policy.frontier import Frontier, HostQueue
 from mannerly.ports import HostGate, StateStore, Waiting
 
 FOREVER = float("inf")
@@ -65,7 +65,8 @@ class ActiveSet:
         self._outside = True
         self._loads = 0
         self._guests = 0
-        self._first_outside: HostRecord | None = None
+        self._outsiders: tuple[HostRecord, ...] | None = None
+        self._polite_outside: tuple[HostRecord, ...] | None = None
         most = config.active_hosts + max(config.active_hosts, GUESTS_AT_LEAST)
         self.frontier: Frontier[Waiting, RobotsStep] = Frontier(most=most)
 
@@ -92,16 +93,16 @@ class ActiveSet:
         return self._outside
 
     @property
-    def first_outside(self) -> tuple[float, WaitCause] | None:
-        """When (monotonic) the first host outside is due and why it waits, if none inside waits longer than it does.
+    def outside_waits(self) -> tuple[tuple[float, WaitCause], ...] | None:
+        """When (monotonic) and why hosts outside are due, if none inside waits longer than they do.
 
-        None if no host is outside, or one that is may be worth a place: then that is still to be seen.
+        The first of them, and the first that waits politely if that one does not. None if no host is outside, or one
+        that is may be worth a place: then that is still to be seen.
         """
-        record = self._first_outside
-        if record is None:
+        if self._outsiders is None:
             return None
-        cause = WaitCause.RETRY_SPACING if record.ready_at > record.next_ok_at else record.cause
-        return self._clock.monotonic() + record.ready_at - self._clock.now(), cause
+        ahead_s = self._clock.monotonic() - self._clock.now()
+        return tuple((record.ready_at + ahead_s, record.waits_for) for record in self._outsiders)
 
     async def ensure(self, name: str) -> ActiveHost | None:
         """Return the host, brought into memory if it was not: a prerequisite leads to it. None if there is no room
@@ -127,7 +128,7 @@ class ActiveSet:
         for name in names:
             host = self._hosts.get(name)
             if host is None or host.guest:
-                self._outside, self._first_outside = True, None
+                self._note_outside()
             else:
                 host.more = True
                 self.reschedule(host)
@@ -139,25 +140,47 @@ class ActiveSet:
         if self._activating or not self._outside:
             return
         busy = self.frontier.count(QueueState.READY) or self.frontier.count(QueueState.IN_PROCESS)
-        if self.full and busy and self.frontier.evictable(self._clock.monotonic()) is None:
+        if self.full and busy and self.frontier.evictable(self._clock.monotonic(), stays=self._stays) is None:
             return
         self._activating = True
         self._spawn(self._activate())
 
     async def _activate(self) -> None:
         room = max(1, self._config.active_hosts - len(self._hosts) + self._guests)
-        self._outside, self._first_outside = False, None
+        self._outside, self._outsiders = False, None
+        crowded_out: tuple[HostRecord, ...] | None = None
         records = await self._store.ready_hosts(limit=room, exclude=frozenset(self._hosts))
         for record in records:
             if record.name in self._hosts:
                 continue
             if self.full and not self._make_room(record):
-                self._outside, self._first_outside = True, record
+                crowded_out = (record, *await self._polite_behind(record))
                 break
             self.reschedule(await self._enter(record))
-        self._outside = self._outside or len(records) == room
+        if not self._outside:  # nor has a host outside got URLs meanwhile
+            self._outsiders = crowded_out
+        self._outside = self._outside or crowded_out is not None or len(records) == room
         self._activating = False
         self._changed()
+
+    async def _polite_behind(self, first: HostRecord) -> tuple[HostRecord, ...]:
+        """Return the first host outside that waits politely, if `first`, the very first, does not; () if none does.
+
+        A crawl at rest looks four times a second, and nothing changes outside without being noted: it is kept.
+        """
+        if not first.waits_for.counts:
+            return ()
+        if self._polite_outside is None:
+            inside = frozenset(self._hosts)
+            found = tuple(await self._store.ready_hosts(limit=1, exclude=inside, polite=True))
+            if self._outside:
+                return found
+            self._polite_outside = found
+        return self._polite_outside
+
+    def _note_outside(self) -> None:
+        """Note that a host outside may have got URLs to fetch: who waits there is to be seen anew."""
+        self._outside, self._outsiders, self._polite_outside = True, None, None
 
     async def _enter(self, record: HostRecord) -> ActiveHost:
         host = ActiveHost.of(record)
@@ -174,6 +197,7 @@ class ActiveSet:
         host.next_ok_at = ok_at
         host.open_at = self._clock.monotonic() + held_s
         self._hosts[record.name] = host
+        self._polite_outside = None
         self.frontier.add(host.queue)
         if record.state is QueueState.PARKED:
             self.frontier.park(host.queue)
@@ -184,14 +208,11 @@ class ActiveSet:
     def _make_room(self, record: HostRecord) -> bool:
         """Let a host go that has to wait long anyway, and longer than that of `record`; False if there is none."""
         now = self._clock.monotonic()
-        queue = self.frontier.evictable(now)
+        queue = self.frontier.evictable(now, stays=self._stays)
         if queue is None or queue.until - now <= record.ready_at - self._clock.now():
             return False
-        host = self._hosts[queue.name]
-        if host.dirty or host.loading:
-            return False
-        self._leave(host)
-        self._outside = True
+        self._leave(self._hosts[queue.name])
+        self._note_outside()
         return True
 
     def _leave(self, host: ActiveHost) -> None:
@@ -200,7 +221,7 @@ class ActiveSet:
         if host.guest:
             # URLs of its own may wait: nobody has looked for them as long as it was here
             self._guests -= 1
-            self._outside, self._first_outside = True, None
+            self._note_outside()
 
     # ---------------------------------------------------------------------------------------------- its place
 
@@ -219,9 +240,11 @@ class ActiveSet:
         elif len(queue.in_flight) >= self._per_host:
             self.frontier.start(queue)
         elif queue.bands():
-            if host.open_at > now and host.ending is None:
+            if host.ending is not None:
+                self.frontier.ready(queue)
+            elif host.open_at > now:
                 self.frontier.snooze(queue, host.open_at, host.cause)
-            else:
+            elif not _in_line(queue, now):
                 self.frontier.ready(queue)
         elif queue.in_flight or queue.unsettled or host.loading or host.more:
             self.frontier.snooze(queue, FOREVER, WaitCause.PREREQUISITE)
@@ -250,7 +273,7 @@ class ActiveSet:
         self.reschedule(host)
 
     def group_released(self, group: str) -> None:
-        """A place in the address group is free: wake the host that waits longest for it."""
+        """A place in the address group is free: wake the host that waits longest for it, or whoever then takes it."""
         if group and self.frontier.wake_group(group) is not None:
             self._changed()
 
@@ -331,5 +354,15 @@ class ActiveSet:
         host.queue.prerequisites.clear()
         return steps
 
+    def _stays(self, name: str) -> bool:
+        """Tell whether something is known of the host that no row holds: what came of its name, or unsaved facts."""
+        host = self._hosts[name]
+        return host.dirty or host.loading or host.dns_failures > 0 or host.ending is not None
+
     def __repr__(self) -> str:
         return f"<ActiveSet {len(self._hosts)} of {self._config.active_hosts} hosts, {self._loads} windows loading>"
+
+
+def _in_line(queue: HostQueue[Waiting, RobotsStep], now: float) -> bool:
+    """Tell whether the host waits for a place in its address group: news of other things leave it its place in line."""
+    return queue.state is QueueState.SNOOZED and queue.cause is WaitCause.GROUP and queue.until > now

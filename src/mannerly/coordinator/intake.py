@@ -19,13 +19,13 @@ from mannerly.model.result import LinkGroup
 from mannerly.model.url import Url
 from mannerly.model.verdict import Reason, Verdict, refused
 from mannerly.policy import templates, traps
-from mannerly.policy.frontier import band_of
+from mannerly.policy.bands import band_of
 from mannerly.policy.scope import Scope
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A URL that may be admitted. `source` is the URL that redirected here, whose own end depends on the verdict."""
+    """A URL that may be admitted. `source` is the URL that redirected here; where that was found, this was found, too."""
 
     host: str
     hash: int
@@ -114,6 +114,11 @@ class Intake:
             url.host, hash_, url.key, url.href, entry.depth, chain=chain, seed=seed, source=entry.id
         )
 
+    def place_of(self, href: str) -> tuple[str, int]:
+        """Return host and hash of a URL, by which the store finds it."""
+        url = urls.parse(href, strip=self._rules.strip)
+        return url.host, urls.key_hash(url.key, self._rules.secret)
+
     def of_seed(self, text: str, *, schemeless: bool) -> Candidate:
         """Return the candidate of a seed; raise InvalidUrl if it is no http(s) URL."""
         url = urls.parse(text, strip=self._rules.strip)
@@ -161,6 +166,7 @@ class Intake:
             budget=budget.urls_per_seed_host if is_seed_host else budget.urls_per_found_host,
             via=candidate.via,
             chain=candidate.chain,
+            source=candidate.source,
             seed=candidate.seed,
             schemeless=candidate.schemeless,
         )

@@ -21,7 +21,7 @@ from mannerly.model import url as urls
 from mannerly.model.config import PolitenessConfig
 from mannerly.model.errors import InvalidUrl
 from mannerly.model.host import Addresses, QueueState, WaitCause
-from mannerly.model.origin import Access, OriginRecord
+from mannerly.model.origin import Access, OriginRecord, Ruleset
 from mannerly.model.result import (
     AddressChanged,
     Expired,
@@ -99,7 +99,7 @@ class Receipt:
             },
         )
         if flight.step is not None and isinstance(outcome, Fetched) and outcome.ruleset is not None:
-            self._note_crawl_delay(flight.host, outcome.ruleset.crawl_delay_s)
+            self._heed(flight.host, flight.step, outcome.ruleset)
         if flight.permit is not None:
             await self._release(flight, result)
         host = flight.host
@@ -141,10 +141,21 @@ class Receipt:
         if host.reason is None and politeness.retired(host.pace):
             self._retire(host, Reason.HOST_RETIRED, f"{host.pace.failures} failures in a row")
 
-    def _note_crawl_delay(self, host: ActiveHost, crawl_delay_s: float | None) -> None:
-        """Take a Crawl-delay that can be kept into the host's pace: the largest of its origins rules."""
-        if crawl_delay_s is not None and politeness.crawl_delay_verdict(crawl_delay_s).allowed:
-            host.pace = politeness.with_crawl_delay(host.pace, max(host.pace.crawl_delay_s, crawl_delay_s))
+    def _heed(self, host: ActiveHost, step: RobotsStep, ruleset: Ruleset) -> None:
+        """Let the rules' own answer count for their Crawl-delay, before it is known whether they hold."""
+        asked_s = ruleset.crawl_delay_s
+        if asked_s is None or urls.host_of(step.origin + "/") != host.name:
+            return
+        if asked_s > host.pace.crawl_delay_s and politeness.crawl_delay_verdict(asked_s).allowed:
+            host.pace = politeness.with_crawl_delay(host.pace, asked_s)
+
+    def _let_go(self, host: ActiveHost) -> None:
+        """Forget a Crawl-delay that none of the host's origins asks for any more; one of them has been read anew."""
+        asked_s = self._rulesets.crawl_delay_s(host.name)
+        if asked_s < host.pace.crawl_delay_s:
+            host.pace = politeness.with_crawl_delay(host.pace, asked_s)
+            host.dirty = True
+            self._settle.put(host)
 
     def _next_address(self, host: ActiveHost, detail: str) -> None:
         """The worker would not dial the address: try the next; after the last of them resolve anew, if that can help."""
@@ -287,6 +298,7 @@ class Receipt:
         elif record.access is Access.UNREACHABLE:
             self._unreachable(host, record)
         else:
+            self._let_go(host)
             self.obey(host, record)
         self._active.reschedule(host)
 
@@ -297,9 +309,9 @@ class Receipt:
         """
         if record.ruleset is None or host.reason is not None:
             return
-        before_s = host.pace.crawl_delay_s
-        self._note_crawl_delay(host, record.ruleset.crawl_delay_s)
-        if host.pace.crawl_delay_s > before_s:
+        asked_s = self._rulesets.crawl_delay_s(host.name)
+        if asked_s > host.pace.crawl_delay_s:
+            host.pace = politeness.with_crawl_delay(host.pace, asked_s)
             # the rules lay on another host: this one's permit was given back before its wish was known
             left_s = host.contacted_at + host.pace.crawl_delay_s - self._clock.now()
             self._pause(host, left_s, WaitCause.DELAY)

@@ -10,10 +10,11 @@ from collections import OrderedDict
 from dataclasses import dataclass
 
 from mannerly.coordinator.hosts import RobotsStep
+from mannerly.model import url as urls
 from mannerly.model.origin import OriginRecord
 from mannerly.model.url import Url
 from mannerly.model.verdict import Verdict
-from mannerly.policy import access
+from mannerly.policy import access, politeness
 from mannerly.policy.robots import Matcher
 from mannerly.ports import StateStore
 
@@ -42,6 +43,7 @@ class Rulesets:
         self._most_bytes = most_bytes
         self._held: OrderedDict[str, KnownRules | None] = OrderedDict()
         self._nbytes = 0
+        self._delays: dict[str, dict[str, float]] = {}
         self.obey = obey
         self.quests: dict[str, RobotsStep] = {}
 
@@ -75,12 +77,30 @@ class Rulesets:
     def _hold(self, origin: str, known: KnownRules | None) -> None:
         """Hold what is known of an origin; that the store knows nothing of it takes room too."""
         if origin in self._held:
-            self._nbytes -= _nbytes(self._held.pop(origin))
+            self._drop(origin)
         self._held[origin] = known
         self._nbytes += _nbytes(known)
+        asked_s = _crawl_delay_s(known)
+        if asked_s > 0:
+            self._delays.setdefault(urls.host_of(origin + "/"), {})[origin] = asked_s
         while self._nbytes > self._most_bytes and len(self._held) > 1:
-            _, dropped = self._held.popitem(last=False)
-            self._nbytes -= _nbytes(dropped)
+            self._drop(next(iter(self._held)))
+
+    def _drop(self, origin: str) -> None:
+        known = self._held.pop(origin)
+        self._nbytes -= _nbytes(known)
+        if _crawl_delay_s(known) > 0:
+            host = urls.host_of(origin + "/")
+            del self._delays[host][origin]
+            if not self._delays[host]:
+                del self._delays[host]
+
+    def crawl_delay_s(self, host: str) -> float:
+        """Return the largest Crawl-delay that the host's origins in hand ask for, each as it was read last, or 0.
+
+        One that is not kept does not count: its host is parked.
+        """
+        return max(self._delays.get(host, {}).values(), default=0.0)
 
     def verdict(self, url: Url, now: float) -> Verdict | None:
         """Return what the rules in hand say of the URL; None if robots.txt is to be asked first."""
@@ -100,6 +120,12 @@ class Rulesets:
 
     def __repr__(self) -> str:
         return f"<Rulesets {len(self._held)} origins, {self._nbytes} bytes, {len(self.quests)} quests>"
+
+
+def _crawl_delay_s(known: KnownRules | None) -> float:
+    ruleset = known.record.ruleset if known is not None else None
+    asked_s = ruleset.crawl_delay_s if ruleset is not None else None
+    return asked_s if asked_s is not None and politeness.crawl_delay_verdict(asked_s).allowed else 0.0
 
 
 def _nbytes(known: KnownRules | None) -> int:

@@ -287,15 +287,14 @@ class Crawl:
         return bool(self._flights) or self._receiving or self._settle.unsettled > 0
 
     def _has_ended(self) -> bool:
-        first_outside = self._active.first_outside
-        if self._underway or self._runner.busy or (self._active.outside and first_outside is None):
+        outside = self._active.outside_waits
+        if self._underway or self._runner.busy or (self._active.outside and outside is None):
             return False
         standing = self._active.frontier.standing(in_flight=0)
         # a host that waits for a prerequisite waits for something in flight, or for another host's turn
         polite = None if standing.politely_due_at == FOREVER else standing.politely_due_at
         other = standing.otherwise_due_at
-        if first_outside is not None:
-            due_at, cause = first_outside
+        for due_at, cause in outside or ():
             if cause.counts:
                 other = due_at if other is None else min(other, due_at)
             else:

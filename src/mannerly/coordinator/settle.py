@@ -24,7 +24,7 @@ from mannerly.model.result import Fetched, Outcome, Result
 from mannerly.model.task import UrlState
 from mannerly.model.verdict import Reason, Verdict
 from mannerly.policy.disposition import disposition
-from mannerly.ports import Batch, Journal, PageRow, Position, StateStore, Transport
+from mannerly.ports import Batch, Journal, PageRow, Position, Redirection, StateStore, Transport
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,22 +321,53 @@ class Settle:
         candidates = list(draft.candidates.values())
         known = await self._store.known([(c.host, c.hash) for c in candidates]) if candidates else []
         refused: dict[int, Refusal] = {}
+        admitted: dict[int, int] = {}
         for candidate, is_known in zip(candidates, known, strict=True):
             if is_known:
                 self._intake.remember(candidate.hash)
                 continue
             judged = self._intake.judge(candidate, now)
             if isinstance(judged, Admission):
+                admitted[candidate.hash] = len(draft.batch.admissions)
                 draft.batch.admissions.append(judged)
             else:
                 refused[candidate.hash] = judged
                 draft.batch.refusals.append(judged)
         for target, change in draft.redirects.values():
-            refusal = refused.get(target)
-            draft.batch.urls.append(change if refusal is None else _refused_redirect(change, refusal))
+            if target in refused:
+                draft.batch.urls.append(_refused_redirect(change, refused[target]))
+            elif target in admitted:
+                at = admitted[target]
+                over = _refused_redirect(change, _over_budget(draft.batch.admissions[at]))
+                draft.batch.redirects.append(Redirection(at, change, over))
+            else:
+                draft.batch.urls.append(await self._to_known(draft, draft.candidates[target], change))
+
+    async def _to_known(self, draft: _Draft, target: Candidate, change: UrlChange) -> UrlChange:
+        """Return the end of a URL that redirects to one already known: it may be known for redirecting back."""
+        place = target.host, target.hash
+        for _ in range(self._chain_limit):
+            found = await self._store.find(*place)
+            if found is not None and found.id == change.id:
+                detail = f"back from {target.href}"
+                return replace(change, state=UrlState.FAILED, reason=Reason.REDIRECT_LOOP, detail=detail)
+            if found is not None and found.id in draft.redirects:
+                ahead = draft.candidates[draft.redirects[found.id][0]]
+                place = ahead.host, ahead.hash
+            elif found is not None and found.state is UrlState.REDIRECTED:
+                place = self._intake.place_of(found.detail)
+            else:
+                return change
+        detail = f"to {target.href}"
+        return replace(change, state=UrlState.FAILED, reason=Reason.REDIRECT_CHAIN_TOO_LONG, detail=detail)
 
     def __repr__(self) -> str:
         return f"<Settle {self._unsettled} unsettled>"
+
+
+def _over_budget(admission: Admission) -> Refusal:
+    evidence = f"{admission.host} has {admission.budget} URLs stored"
+    return Refusal(Reason.HOST_BUDGET, admission.href, evidence)
 
 
 def _refused_redirect(change: UrlChange, refusal: Refusal) -> UrlChange:

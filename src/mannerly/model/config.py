@@ -9,12 +9,15 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Any, Literal, get_type_hints
+from typing import Any, Final, Literal, get_type_hints
 
 import msgspec
 
 from mannerly.model import orders, task
 from mannerly.model.errors import ConfigRefused
+
+# a worker takes about 60 MB, and more of them than cores fetch no faster: past this it is a slip of the hand
+MAX_WORKERS: Final = 256
 
 ScopeKind = Literal["host", "domain", "prefix", "any"]
 
@@ -210,7 +213,7 @@ def check(config: Config) -> None:
 
 
 def _check_messages(config: Config) -> None:
-    """Refuse what no message to a worker can hold."""
+    """Refuse what no message to a worker, and no machine of ours, can hold."""
     fetch = config.fetch
     for name, value, most in (
         ("fetch.timeout_s", fetch.timeout_s, task.MAX_EXCHANGE_S),
@@ -220,6 +223,7 @@ def _check_messages(config: Config) -> None:
         ("fetch.max_header_bytes", fetch.max_header_bytes, task.MAX_HEADERS_BYTES),
         ("fetch.max_ratio", fetch.max_ratio, task.MAX_RATIO),
         ("workers.concurrency", config.workers.concurrency, orders.MAX_SLOTS),
+        ("workers.workers", config.workers.workers, MAX_WORKERS),
     ):
         if value > most:
             raise ConfigRefused(f"{name} = {value} is out of range", hint=f"give a number of {most} or less")

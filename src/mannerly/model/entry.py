@@ -21,8 +21,9 @@ class UrlId:
 class Admission:
     """A candidate to insert. Scope, shape, robots (where at hand) have said yes; the insert says if it is new.
 
-    budget: most URLs stored for the host. via: the page it was found on (always an admitted URL itself). chain: URLs that redirected here, oldest
-    first. schemeless: a seed given without a scheme, to be tried over http if https fails.
+    budget: most URLs stored for the host. via: the page it was found on (always an admitted URL itself). chain: URLs
+    that redirected here, oldest first; source: the last of them, whose `via` it takes over. schemeless: a seed given
+    without a scheme, to be tried over http if https fails.
     """
 
     host: str
@@ -35,6 +36,7 @@ class Admission:
     budget: int
     via: UrlId | None = None
     chain: tuple[str, ...] = ()
+    source: UrlId | None = None
     seed: bool = False
     schemeless: bool = False
 

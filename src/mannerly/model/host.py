@@ -83,3 +83,8 @@ class HostRecord:
     pages: int = 0
     contacted_at: float = 0.0
     ready_at: float = 0.0
+
+    @property
+    def waits_for(self) -> WaitCause:
+        """Why nothing of it is asked for before `ready_at`: where only delayed URLs wait, these and not the host."""
+        return WaitCause.RETRY_SPACING if self.ready_at > self.next_ok_at else self.cause

@@ -37,9 +37,6 @@ RETRY_AFTER_AT_MOST_S = DAY_S
 MAX_HOPS = 5
 """Redirects followed for one robots.txt. RFC 9309, 2.3.1.2: at least five, across hosts."""
 
-MAX_FAILURES = 5
-"""Unreachable answers in a row after which the host is retired for this run."""
-
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _AUTHORITATIVE_REFUSALS = frozenset({401, 403})
 _FORBID_ALL = Ruleset(rules=((False, "/"),))
@@ -266,14 +263,6 @@ def in_force(record: OriginRecord | None, now: float) -> InForce:
             return InForce(Standing.RULES, fetch_due=due, ruleset=record.ruleset, stale=stale)
         case Access.UNREACHABLE:
             return InForce(Standing.FORBID_ALL, fetch_due=due)
-
-
-def gives_up(record: OriginRecord, now: float) -> bool:
-    """Tell whether the host is to be retired for this run: unreachable `MAX_FAILURES` times, and no copy holds.
-
-    `failures` is durable; a new run that gives the host another chance starts it from 0.
-    """
-    return record.failures >= MAX_FAILURES and in_force(record, now).standing is Standing.FORBID_ALL
 
 
 def verdict(record: OriginRecord | None, matcher: Matcher | None, path_query: str, now: float) -> Verdict:

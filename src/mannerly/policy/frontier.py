@@ -11,15 +11,14 @@ No step looks at all hosts: each is O(log n) amortised for n active hosts, whate
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, Generic, Protocol, TypeVar
 
 from mannerly.model.host import HostRecord, QueueState, WaitCause
+from mannerly.policy.bands import BANDS, draw_band
 from mannerly.policy.due import DueQueue
-
-BANDS: Final = 4
-BAND_WEIGHTS: Final = (8, 4, 2, 1)
+from mannerly.policy.lines import GroupLines
 
 # A host that is due sooner is worth its place: to store it and read it back costs more than it frees.
 EVICTABLE_FROM_S: Final = 30.0
@@ -55,24 +54,6 @@ class Ranked(Protocol):
 
 U = TypeVar("U", bound=Ranked)
 P = TypeVar("P")
-
-
-def band_of(depth: int, *, seed: bool) -> int:
-    """Return the band of a URL that lies `depth` links from a seed: a seed is 0, all else 1 to 3 by depth."""
-    return 0 if seed else min(max(depth, 1), BANDS - 1)
-
-
-def draw_band(filled: Sequence[bool], chance: float) -> int | None:
-    """Return a band that is filled, drawn by weight with `chance` in [0, 1); None if none is."""
-    left = chance * sum(weight for weight, full in zip(BAND_WEIGHTS, filled, strict=True) if full)
-    last = None
-    for band, full in enumerate(filled):
-        if full:
-            last = band
-            left -= BAND_WEIGHTS[band]
-            if left < 0:
-                break
-    return last
 
 
 class HostQueue(Generic[U, P]):
@@ -220,7 +201,7 @@ class Frontier(Generic[U, P]):
         self._lines: tuple[OrderedDict[str, HostQueue[U, P]], ...] = tuple(
             OrderedDict() for _ in range(BANDS)
         )
-        self._groups: dict[str, OrderedDict[str, HostQueue[U, P]]] = {}
+        self._groups = GroupLines()
         self._counts = dict.fromkeys(QueueState, 0)
         self._polite: DueQueue[str] = DueQueue()
         self._other: DueQueue[str] = DueQueue()
@@ -264,12 +245,15 @@ class Frontier(Generic[U, P]):
         self._leave(host)
         self._counts[host.state] -= 1
         del self._hosts[host.name]
+        self.wake_group(self._groups.stand(host.name, ""))
 
-    def evictable(self, now: float) -> HostQueue[U, P] | None:
+    def evictable(
+        self, now: float, *, stays: Callable[[str], bool] = lambda _name: False
+    ) -> HostQueue[U, P] | None:
         """Return the host that leaves if another needs its place, or None if all are worth theirs.
 
         It is the one that waits longest, more than 30 s from now, with nothing in flight, unsettled or required first
-        (and not for a prerequisite).
+        (and not for a prerequisite), and of which `stays` does not say that it may not leave.
         """
         passed_over: list[tuple[str, float]] = []
         found = None
@@ -278,7 +262,7 @@ class Frontier(Generic[U, P]):
             if -negated <= now + EVICTABLE_FROM_S:
                 break
             host = self._hosts[name]
-            if host.in_flight or host.unsettled or host.prerequisites:
+            if host.in_flight or host.unsettled or host.prerequisites or stays(name):
                 passed_over.append((name, negated))
                 self._furthest.discard(name)
             else:
@@ -297,14 +281,12 @@ class Frontier(Generic[U, P]):
         self._move(host, QueueState.IN_PROCESS)
 
     def snooze(self, host: HostQueue[U, P], until: float, cause: WaitCause, *, group: str = "") -> None:
-        """Let a host wait until an instant. group: the address group that refused it, whose release may wake it."""
-        self._move(host, QueueState.SNOOZED)
+        """Let a host wait until an instant. group: the address group that refused it, in whose line it then stands."""
+        self._move(host, QueueState.SNOOZED, group=group)
         host.until, host.cause, host.group = until, cause, group
         (self._other if cause.counts else self._polite).set(host.name, until)
         if cause is not WaitCause.PREREQUISITE:  # what it waits for is known in memory alone, and soon here
             self._furthest.set(host.name, -until)
-        if group:
-            self._groups.setdefault(group, OrderedDict())[host.name] = host
 
     def exhaust(self, host: HostQueue[U, P]) -> None:
         """A host has no URL waiting."""
@@ -322,15 +304,20 @@ class Frontier(Generic[U, P]):
         """Make hosts ready whose wait is over, and return them."""
         woken = [self._hosts[name] for name in (*self._polite.pop_due(now), *self._other.pop_due(now))]
         for host in woken:
+            self._groups.call(host.name)
             self.ready(host)
         return woken
 
     def wake_group(self, group: str) -> HostQueue[U, P] | None:
-        """Make the host ready that has waited longest for an address group, and return it; None if none waits."""
-        waiting = self._groups.get(group)
-        if not waiting:
+        """Make the host ready that has waited longest for an address group, and return it; None if none waits.
+
+        If it then goes elsewhere than into flight or back into this line, the next in line is woken in its stead.
+        """
+        name = self._groups.first(group)
+        if name is None:
             return None
-        host = next(iter(waiting.values()))
+        host = self._hosts[name]
+        self._groups.call(name)
         self.ready(host)
         return host
 
@@ -367,7 +354,7 @@ class Frontier(Generic[U, P]):
             otherwise_due_at=other[0] if other else None,
         )
 
-    def _move(self, host: HostQueue[U, P], state: QueueState) -> None:
+    def _move(self, host: HostQueue[U, P], state: QueueState, *, group: str = "") -> None:
         if state not in TRANSITIONS[host.state]:
             raise ValueError(f"{host!r} does not become {state.name}")
         if self._hosts.get(host.name) is not host:
@@ -378,6 +365,10 @@ class Frontier(Generic[U, P]):
         self._counts[host.state] -= 1
         self._counts[state] += 1
         host.state = state
+        if state is not QueueState.READY:
+            turn = self._groups.stand(host.name, group)
+            if state is not QueueState.IN_PROCESS:
+                self.wake_group(turn)
 
     def _line_up(self, host: HostQueue[U, P]) -> None:
         for band in host.bands():
@@ -392,8 +383,4 @@ class Frontier(Generic[U, P]):
             self._polite.discard(host.name)
             self._other.discard(host.name)
             self._furthest.discard(host.name)
-            if host.group:
-                waiting = self._groups[host.group]
-                del waiting[host.name]
-                if not waiting:
-                    del self._groups[host.group]
+            self._groups.leave(host.name)

@@ -96,6 +96,11 @@ _ORIGIN = (
 )
 
 _FIND_HOST = "SELECT id, stored, seed FROM host WHERE name = ?"
+_SETTLED_WITH_PAGE = (
+    f"SELECT template, state, reason FROM url WHERE host_id = ? AND hash = ? "  # noqa: S608 - numbers of our own table
+    f"AND state IN ({int(UrlState.FETCHED)}, {int(UrlState.FAILED)})"
+)
+_VIA = "SELECT via_host, via_hash FROM url WHERE host_id = ? AND hash = ?"
 _IS_STORED = "SELECT 1 FROM url WHERE host_id = ? AND hash = ?"
 
 
@@ -132,6 +137,9 @@ class Transaction:
         admitted = self._admit(batch.admissions, refused)
         for change in batch.urls:
             self.change_url(change)
+        for redirect in batch.redirects:
+            over = admitted[redirect.admission] is Admitted.OVER_BUDGET
+            self.change_url(redirect.refused if over else redirect.followed)
         for page in batch.pages:
             self._add_page(page, batch.positions)
         self._save_origins(batch.origins)
@@ -204,15 +212,18 @@ class Transaction:
             self._fetched[change.id.host_id, found[0]] += 1
 
     def forget_page(self, host_id: int, hash_: int) -> bool:
-        """Set a fetched URL (signed hash) waiting as if it had never been asked for; False if it was not fetched."""
+        """Set a URL (signed hash) whose page is lost waiting as if it had never been asked for; False if it had none.
+
+        An error page that was kept belongs to a URL that failed: that waits again, too.
+        """
         execute = self._connection.execute
         host = self._host(host_id)
-        host.pages -= execute("DELETE FROM page WHERE host_id = ? AND hash = ?", (host_id, hash_)).rowcount
-        found = execute(
-            "SELECT template, reason FROM url WHERE host_id = ? AND hash = ? AND state = 2", (host_id, hash_)
-        ).fetchone()
+        lost = execute("DELETE FROM page WHERE host_id = ? AND hash = ?", (host_id, hash_)).rowcount
+        host.pages -= lost
+        found = execute(_SETTLED_WITH_PAGE, (host_id, hash_)).fetchone() if lost else None
         if found is None:
             return False
+        template, state, why = found[0], UrlState(found[1]), rows.reason(found[2])
         execute(
             "UPDATE url SET state = 0, reason = NULL, detail = '', due_at = 0, attempts = 0, uncounted = 0 "
             "WHERE host_id = ? AND hash = ?",
@@ -220,8 +231,9 @@ class Transaction:
         )
         host.waiting += 1
         host.awake = True
-        self._tally["settled", settled_name(UrlState.FETCHED, rows.reason(found[1]))] -= 1
-        self._fetched[host_id, found[0]] -= 1
+        self._tally["settled", settled_name(state, why)] -= 1
+        if state is UrlState.FETCHED:
+            self._fetched[host_id, template] -= 1
         return True
 
     def _know(self, name: str, id_: int, stored: int) -> int:
@@ -282,7 +294,6 @@ class Transaction:
             stored = execute(_IS_STORED, (host_id, hash_)).fetchone()
             return Admitted.SEEN if stored else Admitted.OVER_BUDGET
         template = template_id(a.template)
-        via = a.via
         made = execute(
             _ADMIT,
             (
@@ -294,8 +305,7 @@ class Transaction:
                 template,
                 a.band,
                 a.depth,
-                via.host_id if via else None,
-                rows.signed(via.hash) if via else None,
+                *self._via(a),
                 rows.json_texts(a.chain) if a.chain else None,
                 a.seed,
                 a.schemeless,
@@ -310,6 +320,15 @@ class Transaction:
         host.awake = True
         self._stored[host_id, template, a.template] += 1
         return Admitted.NEW
+
+    def _via(self, a: Admission) -> tuple[int | None, int | None]:
+        """Return the key of the page that a URL was found on; one that was redirected to was found where its source was."""
+        if a.via is not None:
+            return a.via.host_id, rows.signed(a.via.hash)
+        if a.source is None:
+            return None, None
+        of_source = (a.source.host_id, rows.signed(a.source.hash))
+        return self._connection.execute(_VIA, of_source).fetchone() or (None, None)
 
     def _add_page(self, page: PageRow, positions: Sequence[Position]) -> None:
         position = positions[page.frame] if page.frame >= 0 else None

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from mannerly.model.host import HostRecord
+from mannerly.model.host import HostRecord, WaitCause
 from mannerly.model.origin import OriginRecord
 from mannerly.model.task import UrlState
 from mannerly.model.verdict import Reason
@@ -17,14 +17,20 @@ from mannerly.store import rows
 _READY = f"""
 SELECT {rows.HOST_COLUMNS} FROM host INDEXED BY host_ready WHERE waiting > 0 AND state < 4 ORDER BY ready_at
 """  # noqa: S608 - a constant of ours
+# as `HostRecord.waits_for` says it
+_READY_POLITELY = _READY.replace(
+    "ORDER BY", f"AND cause < {int(WaitCause.BACKOFF)} AND ready_at <= next_ok_at ORDER BY"
+)
 
 _origins = msgspec.msgpack.Decoder(OriginRecord)
 
 
-def ready_hosts(connection: sqlite3.Connection, *, limit: int, exclude: frozenset[str]) -> list[HostRecord]:
+def ready_hosts(
+    connection: sqlite3.Connection, *, limit: int, exclude: frozenset[str], polite: bool
+) -> list[HostRecord]:
     """See `StateStore.ready_hosts`."""
     found: list[HostRecord] = []
-    for row in connection.execute(_READY):
+    for row in connection.execute(_READY_POLITELY if polite else _READY):
         if len(found) == limit:
             break
         if row[1] not in exclude:

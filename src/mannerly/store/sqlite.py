@@ -119,9 +119,11 @@ class SqliteStore:
         """See `StateStore.ensure_host`."""
         return await self._write(_ensure_host, name, seed=seed)
 
-    async def ready_hosts(self, *, limit: int, exclude: frozenset[str]) -> list[HostRecord]:
+    async def ready_hosts(
+        self, *, limit: int, exclude: frozenset[str], polite: bool = False
+    ) -> list[HostRecord]:
         """See `StateStore.ready_hosts`."""
-        return await self._read(reads.ready_hosts, limit=limit, exclude=exclude)
+        return await self._read(reads.ready_hosts, limit=limit, exclude=exclude, polite=polite)
 
     async def revive_hosts(self) -> int:
         """See `StateStore.revive_hosts`. Failures are counted anew; next_ok_at and back-off stand."""

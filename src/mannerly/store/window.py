@@ -15,10 +15,10 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Final
 
+from mannerly.policy.bands import BAND_WEIGHTS
 from mannerly.ports import Waiting, Window
 from mannerly.store import rows
 
-BAND_WEIGHTS: Final = (8, 4, 2, 1)
 TEMPLATES_A_CALL: Final = 64
 TURNS_REMEMBERED: Final = 20_000
 
