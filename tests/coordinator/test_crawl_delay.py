@@ -10,6 +10,7 @@ import pytest
 from mannerly.coordinator.active import ActiveSet
 from mannerly.coordinator.flights import Flight, Flights
 from mannerly.coordinator.hosts import ActiveHost, RobotsStep
+from mannerly.coordinator.quarantine import Quarantine
 from mannerly.coordinator.receipt import Receipt
 from mannerly.coordinator.rulesets import Rulesets
 from mannerly.gate.memory import MemoryGate
@@ -56,6 +57,7 @@ class Scene:
             changed=lambda: None,
         )
         self.receipt = Receipt(
+            quarantine=Quarantine(),
             flights=self.flights,
             active=self.active,
             gate=gate,
