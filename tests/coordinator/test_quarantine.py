@@ -8,10 +8,9 @@ from hypothesis import strategies as st
 
 from mannerly.coordinator import quarantine
 from mannerly.coordinator.quarantine import DEATHS, Quarantine
-from mannerly.model.entry import UrlId
 from mannerly.model.result import Expired, Failed, Failure, Fetched, NotModified, Outcome, Page, Unknown
 
-URL = UrlId(1, 1)
+URL = "http://a.test/"
 DIED = Unknown("the worker ended with code -11", died=True)
 
 
@@ -24,7 +23,10 @@ def test_two_deaths_while_alone_end_it() -> None:
     assert wards.judge(URL, DIED, alone=True) == Failed(
         Failure.KILLS_WORKER, detail="the worker ended with code -11, 2 times while alone with it"
     )
-    assert URL not in wards
+    # a page is not asked for again; a robots.txt is, and alone from the start
+    assert URL in wards
+    assert wards.judge(URL, DIED, alone=True) == DIED
+    assert isinstance(wards.judge(URL, DIED, alone=True), Failed)
 
 
 def test_deaths_beside_others_never_end_it() -> None:
@@ -59,7 +61,7 @@ def test_a_url_ends_only_by_its_own_deaths_alone_in_a_row(steps: list[tuple[int,
     for number, died, alone in steps:
         outcome = DIED if died else Fetched(Page(200))
         counted[number] = counted[number] + alone if died else 0
-        judged = wards.judge(UrlId(1, number), outcome, alone=alone)
+        judged = wards.judge(str(number), outcome, alone=alone)
         assert isinstance(judged, Failed) is (counted[number] >= DEATHS)
         if isinstance(judged, Failed):
             counted[number] = 0
@@ -69,5 +71,5 @@ def test_i9_no_more_than_a_bound_are_remembered(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(quarantine, "MOST", 3)
     wards = Quarantine()
     for number in range(5):
-        wards.judge(UrlId(1, number), DIED, alone=False)
-    assert [UrlId(1, number) in wards for number in range(5)] == [False, False, True, True, True]
+        wards.judge(str(number), DIED, alone=False)
+    assert [str(number) in wards for number in range(5)] == [False, False, True, True, True]

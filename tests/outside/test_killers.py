@@ -35,6 +35,15 @@ if {"_worker", "_parser"} & set(sys.orig_argv):
         return extract(body, content_type, url, *others, **named)
 
     extract, page.extract_page = page.extract_page, extract_page
+
+    from mannerly.policy import robots
+
+    def read_robots(body, *others, **named):
+        if b"kill" in body:
+            os.kill(os.getpid(), signal.SIGSEGV)
+        return read(body, *others, **named)
+
+    read, robots.parse = robots.parse, read_robots
 """
 
 
@@ -80,6 +89,31 @@ def test_i5_a_page_that_kills_its_worker_costs_nobody_else_anything(
 
     _, report = crawl.ask("report")
     assert "kills-worker" in str(report)
+
+
+def test_i4_a_robots_txt_that_kills_its_worker_cannot_be_read(
+    site: Site, crawl: Crawl, deadly: dict[str, str]
+) -> None:
+    seeds = site.grow(hosts=3, pages=60, delay_s=0.1)
+    site.page("k.test", "/", "never asked for")
+    site.robots("k.test", "User-agent: *\nAllow: /\n# kill")
+    ran = crawl(
+        site,
+        *seeds,
+        site.url("k.test"),
+        *("--delay", str(DELAY_S), "--workers", "1", "--patience", "4"),
+        environment=deadly,
+    )
+    assert ran.code == 0, ran.stderr
+    assert sorted(ran.urls) == sorted(site.urls() - {site.url("k.test")})
+    assert set(site.paths("k.test")) == {"/robots.txt"}
+    # once beside others, then twice alone each time that its host's back-off lets it be asked for
+    deaths = ran.stderr.count("worker-died")
+    assert deaths >= 3
+    assert deaths % 2 == 1
+    _, why = crawl.ask("why", site.url("k.test"))
+    assert "kills-worker" in str(why)
+    assert site.violations(DELAY_S) == []
 
 
 def test_pages_that_are_parsed_aside_hold_up_no_other_host(

@@ -83,6 +83,12 @@ parser.parse_pages(aside.WordReader(aside.MAX_ANSWER_BYTES), aside.frame, cpu_s=
 """
 
 
+@pytest.fixture(autouse=True)
+def on_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The real parser is `python -m mannerly`, which is not installed where these tests are run from a clone."""
+    monkeypatch.setenv("PYTHONPATH", str(SOURCE))
+
+
 def answer(body: str | bytes, content_type: str = "text/html") -> Answer:
     raw = body.encode() if isinstance(body, str) else body
     return Answer(url="http://a.test/", status=200, body=raw, content_type=content_type)

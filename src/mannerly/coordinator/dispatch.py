@@ -222,7 +222,8 @@ class Dispatch:
 
     async def _send_step(self, host: ActiveHost) -> None:
         """Ask for robots.txt, or for where it moved, unless the host has to wait first."""
-        if host.queue.prerequisites[0].alone and not self._quarantine_free(host):
+        alone = host.queue.prerequisites[0].url in self._quarantine
+        if alone and not self._quarantine_free(host):
             return
         permit = await self._permit(host)
         if permit is None:
@@ -241,7 +242,7 @@ class Dispatch:
             send_within_s=politeness.HOLD_S,
             validators=Validators(held.etag, held.last_modified) if held is not None else Validators(),
             fresh=step.repeats > 0,
-            alone=step.alone,
+            alone=alone,
         )
         host.queue.in_flight.add(task.id)
         if urls.host_of(step.origin + "/") == host.name:
@@ -253,7 +254,7 @@ class Dispatch:
         if not self._allowance.page_room(self._flights, self._settle.unsettled):
             self._allowance.paused = "the page budget is out with workers"
             return False
-        alone = entry.id in self._quarantine
+        alone = entry.href in self._quarantine
         if alone and not self._quarantine_free(host):
             return False
         permit = await self._permit(host)

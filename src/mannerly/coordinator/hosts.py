@@ -15,14 +15,13 @@ class RobotsStep:
     """One hop of asking for an origin's robots.txt: a prerequisite of that origin's URLs.
 
     origin: whose rules. url: what to ask now, another URL after a redirect. hops: redirects followed so far. repeats:
-    times that nobody knows what came of it. alone: a worker died with it.
+    times that nobody knows what came of it.
     """
 
     origin: str
     url: str
     hops: int = 0
     repeats: int = 0
-    alone: bool = False
 
 
 @dataclass(slots=True)

@@ -85,8 +85,8 @@ class Receipt:
             self._event("result-unasked", {"task": result.task_id, "worker": result.worker})
             return
         outcome = result.outcome
-        if flight.entry is not None:
-            outcome = self._quarantine.judge(flight.entry.id, outcome, alone=flight.task.alone)
+        if flight.task.kind is not TaskKind.RESOLVE:
+            outcome = self._quarantine.judge(flight.task.url, outcome, alone=flight.task.alone)
         self._event(
             "task",
             {
@@ -241,8 +241,7 @@ class Receipt:
         uncounted = isinstance(outcome, Unknown | Expired | AddressChanged)
         kept_was_dead = isinstance(outcome, Failed) and outcome.failure is Failure.CONNECTION_CLOSED
         if (uncounted and step.repeats < retries.MAX_UNCOUNTED) or (kept_was_dead and not step.repeats):
-            alone = step.alone or (isinstance(outcome, Unknown) and outcome.died)
-            await self._ask(replace(step, repeats=step.repeats + 1, alone=alone))
+            await self._ask(replace(step, repeats=step.repeats + 1))
             return
         answer = answer_of(outcome, step, self._clock.now())
         judged = access.judge(answer, forbid_on_401_403=self._config.robots_denied == "disallow")
