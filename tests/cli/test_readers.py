@@ -121,8 +121,9 @@ def test_a_reader_that_leaves_early_changes_no_verdict(crawled: Crawled, path: s
     assert unread(crawled, "why", crawled.site.url("a.test", path)) == (code, "")
 
 
-def test_a_report_that_nobody_reads_ends_in_peace(crawled: Crawled) -> None:
-    assert unread(crawled, "report") == (0, "")
+@pytest.mark.parametrize("command", ["report", "doctor"])
+def test_a_report_that_nobody_reads_ends_in_peace(crawled: Crawled, command: str) -> None:
+    assert unread(crawled, command) == (0, "")
 
 
 def test_why_finds_a_host_and_a_path_of_the_crawl(crawled: Crawled) -> None:
