@@ -19,6 +19,12 @@ from mannerly.model.errors import ConfigRefused
 
 # a worker takes about 60 MB, and more of them than cores fetch no faster: past this it is a slip of the hand
 MAX_WORKERS: Final = 256
+# a request a day; a crawl slower than that is a slip of the hand as well
+MAX_DELAY_S: Final = 86_400
+# ten years: longer runs are those without a limit, and an instant so far off can still be written as a date
+MAX_TIME_S: Final = 10 * 366 * 86_400
+# what counts and sizes may be: whole numbers that JSON and SQLite keep exactly
+MAX_COUNT: Final = 1 << 53
 
 # types of TOML in words, bool before int, which it is a kind of
 _GIVEN: Final[tuple[tuple[type, str], ...]] = (
@@ -225,12 +231,33 @@ def check(config: Config) -> None:
     ):
         if not low <= value < float("inf"):
             raise ConfigRefused(f"{name} = {value} is out of range", hint=f"give a number of {low} or more")
+    _check_bounds(config)
     _check_messages(config)
     for port in config.fetch.ports:
         if not 0 < port < 65_536:
             raise ConfigRefused(
                 f"fetch.ports holds {port}, which is no port", hint="ports run from 1 to 65535"
             )
+
+
+def _check_bounds(config: Config) -> None:
+    """Refuse what is no pace and no budget, but a slip of the hand: sums and dates stay within what can be written."""
+    for name, value, most in (
+        ("budget.max_pages", config.budget.max_pages, MAX_COUNT),
+        ("budget.max_depth", config.budget.max_depth, MAX_COUNT),
+        ("budget.max_time_s", config.budget.max_time_s, MAX_TIME_S),
+        ("budget.urls_per_seed_host", config.budget.urls_per_seed_host, MAX_COUNT),
+        ("budget.urls_per_found_host", config.budget.urls_per_found_host, MAX_COUNT),
+        ("politeness.min_delay_s", config.politeness.min_delay_s, MAX_DELAY_S),
+        ("politeness.factor", config.politeness.factor, 1_000),
+        ("politeness.per_host", config.politeness.per_host, orders.MAX_SLOTS),
+        ("politeness.patience_s", config.politeness.patience_s, MAX_TIME_S),
+        ("journal.max_bytes", config.journal.max_bytes, MAX_COUNT),
+        ("journal.segment_bytes", config.journal.segment_bytes, MAX_COUNT),
+        ("settle.batch_s", config.settle.batch_s, 60),
+    ):
+        if value > most:
+            raise ConfigRefused(f"{name} = {value} is out of range", hint=f"give a number of {most} or less")
 
 
 def _check_messages(config: Config) -> None:
