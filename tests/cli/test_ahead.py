@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner, Result
 
+from mannerly.cli.ahead import anew
+from mannerly.cli.job import job_of
 from mannerly.cli.main import main
+from mannerly.model.config import Config, FetchConfig, OutputConfig
 from mannerly.model.errors import ConfigRefused
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Command
 
 SEED = ("http://127.0.0.1/", "--allow-private-addresses")
 BOTH = pytest.mark.parametrize("dry", [("--dry-run",), ()], ids=["dry", "real"])
@@ -128,3 +136,28 @@ def test_seeds_that_are_nowhere_are_refused(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(sys, "stdin", None)
     with pytest.raises(ConfigRefused, match="stdin cannot be read: it is closed"):
         read_seed_file("-")
+
+
+def test_how_to_begin_anew_names_what_the_output_file_needs() -> None:
+    for file, options in (("-", "--fresh"), ("pages.jsonl", "--fresh --overwrite")):
+        config = Config(output=OutputConfig(file=file), fetch=FetchConfig(allow_private_addresses=True))
+        assert anew(job_of(config, [SEED[0]], now=0.0)) == options
+
+
+@pytest.mark.slow
+def test_a_stdout_that_is_closed_is_refused_before_anything_is_made(
+    mannerly: Command, tmp_path: Path
+) -> None:
+    state = tmp_path / "state"
+    command = [sys.executable, "-m", "mannerly", "crawl", *SEED, "--state", str(state)]
+    done = subprocess.run(
+        ["sh", "-c", 'exec "$@" >&-', "sh", *command],
+        stderr=subprocess.PIPE,
+        text=True,
+        env=mannerly.environment,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 78
+    assert "error: stdout is closed\nhint: " in done.stderr
+    assert not state.exists()

@@ -13,7 +13,6 @@ from mannerly.cli.job import Job
 from mannerly.cli.log import check_log_file
 from mannerly.model.errors import ConfigRefused
 from mannerly.model.url import redacted
-from mannerly.sink.output import check_output
 
 
 def check_ahead(job: Job, *, fresh: bool, log_file: str | None) -> None:
@@ -24,11 +23,7 @@ def check_ahead(job: Job, *, fresh: bool, log_file: str | None) -> None:
     """
     folder = job.folder
     check_state(folder, fresh=fresh)
-    check_output(
-        job.config.output.file,
-        overwrite=job.config.output.overwrite,
-        begins=fresh or not state_database(folder).exists(),
-    )
+    assemble.check_output_ahead(job.config.output, begins=fresh or not state_database(folder).exists())
     check_log_file(log_file)
 
 

@@ -29,11 +29,12 @@ from mannerly.coordinator.rulesets import Rulesets
 from mannerly.coordinator.service import Crawl, Ending, Runner, Status
 from mannerly.coordinator.settle import FrameFacts, Settle
 from mannerly.gate.memory import MemoryGate
-from mannerly.model.config import Config
+from mannerly.model.config import Config, OutputConfig
 from mannerly.model.errors import DiskFull, StateInUse
 from mannerly.model.orders import WorkerOrders
 from mannerly.ports import CrawlRecord, Sink
 from mannerly.sink.choice import choose_sink
+from mannerly.sink.output import check_output
 from mannerly.store.bloom import BloomFilter
 from mannerly.store.journal import FileJournal
 from mannerly.store.lock import WAIT_S, HostLocks, StateLock
@@ -317,6 +318,11 @@ def lock_names(job: Job) -> list[str]:
     """Return what the crawl locks for this user: seed hosts, with the port where the target is private."""
     urls_ = [seed.url for seed in job.seeds]
     return sorted({u.host if is_public(u.host, job.mapped) else f"{u.host}:{u.port}" for u in urls_})
+
+
+def check_output_ahead(config: OutputConfig, *, begins: bool) -> None:
+    """Raise ConfigRefused where `-o` could take no page; touch nothing. begins: the crawl has written none yet."""
+    check_output(config.file, overwrite=config.overwrite, begins=begins)
 
 
 def output_sink(
