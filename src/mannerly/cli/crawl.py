@@ -214,10 +214,13 @@ async def run(job: Job, folder: Path, *, quiet: bool) -> int:
     async with assemble.embedded(
         job, folder=folder, sinks=sinks, progress=progress, event=log.event
     ) as parts:
+        lost = 0
         if parts.record.finished:
-            await parts.drain()
-            say(f"nothing due; {anew(job)} starts anew")
-            return 0
+            lost = await parts.drain()
+            if not lost:
+                say(f"nothing due; {anew(job)} starts anew")
+                return 0
+            say_lost(lost)
         if not quiet:
             say(("resuming: " if parts.record.generation > 1 else "") + pace_line(job))
         if job.config.fetch.allow_private_addresses:
@@ -225,6 +228,7 @@ async def run(job: Job, folder: Path, *, quiet: bool) -> int:
         stop_on_signals(parts.crawl, progress)
         with progress.shown():
             summary = await parts.crawl.run()
+        say_lost(parts.delivery.waiting_again - lost)
     if not quiet:
         say_summary(job, summary)
     if summary.ending is Ending.JOURNAL_FULL:
@@ -233,6 +237,13 @@ async def run(job: Job, folder: Path, *, quiet: bool) -> int:
     if quiet and code == 1:
         say(NO_PAGE)  # what went wrong is told whatever -q says
     return code
+
+
+def say_lost(pages: int) -> None:
+    """Say how many pages could not be read back from the journal, whatever -q says; nothing if there are none."""
+    if pages:
+        what = "page of the journal was" if pages == 1 else "pages of the journal were"
+        say(f"{pages:,} {what} damaged or lost: fetched again")
 
 
 def stop_on_signals(crawl: Crawl, progress: Progress) -> None:

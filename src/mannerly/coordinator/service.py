@@ -83,6 +83,11 @@ class Summary:
 class Delivers(Protocol):
     """Brings pages to the sinks."""
 
+    @property
+    def behind(self) -> bool:
+        """True while something committed was not yet read: it may turn out to be lost."""
+        ...
+
     async def run(self) -> None:
         """Deliver what is committed, until cancelled."""
         ...
@@ -190,6 +195,17 @@ class Crawl:
         for host in told.hosts:
             self._active.reschedule(host)
         self._active.wake(told.wakened)
+        self._go_on()
+
+    def lost(self, pages: int) -> None:
+        """Take in that so many pages of earlier batches are damaged or gone, and their URLs wait again."""
+        self._allowance.pages -= pages
+        self._queued += pages
+        self._active.wake_all()
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """Let dispatch see what has changed, and send where the page budget has room again."""
         if self._ending is None and not self._allowance.spent:
             self._allowance.paused = ""
         self._dispatch.changed()
@@ -293,7 +309,7 @@ class Crawl:
 
     def _limit(self) -> Ending | None:
         """Return the limit that has been reached, if one has."""
-        if self._allowance.spent:
+        if self._allowance.spent and not self._deliver.behind:  # pages found lost give their part of it back
             return Ending.MAX_PAGES
         if self._budget.max_time_s and self._elapsed_s() >= self._budget.max_time_s:
             return Ending.MAX_TIME
@@ -306,7 +322,9 @@ class Crawl:
 
     def _has_ended(self) -> bool:
         outside = self._active.outside_waits
-        if self._underway or self._runner.busy or (self._active.outside and outside is None):
+        if self._deliver.behind or self._underway or self._runner.busy:
+            return False
+        if self._active.outside and outside is None:
             return False
         standing = self._active.frontier.standing(in_flight=0)
         # a host that waits for a prerequisite waits for something in flight, or for another host's turn

@@ -59,10 +59,15 @@ class Embedded:
     transport: LocalTransport
     delivery: Delivery
 
-    async def drain(self) -> None:
-        """Bring the sinks up to date without a crawl, and end the run cleanly: of a finished crawl nothing is due."""
+    async def drain(self) -> int:
+        """Bring the sinks of a finished crawl up to date, and end the run cleanly if nothing is due.
+
+        Returns how many URLs wait again, because their pages were found damaged or gone: then `crawl` is to run.
+        """
         await self.delivery.drain()
-        await self.store.close_crawl(finished=True)
+        if not self.delivery.waiting_again:
+            await self.store.close_crawl(finished=True)
+        return self.delivery.waiting_again
 
 
 def state_lock(folder: Path) -> StateLock:
@@ -191,6 +196,7 @@ def _join(
         store,
         sinks(record),
         keep=config.journal.keep,
+        lost=lambda pages: holder[0].lost(pages),
         reader_gone=lambda _name: holder[0].stop(Ending.READER_GONE),
     )
     delivery.committed(record.journal_end)
