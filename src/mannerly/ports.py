@@ -94,7 +94,8 @@ class Journal(Protocol):
     def cut(self, position: Position) -> None:
         """Drop everything from `position` on: frames that no transaction knows.
 
-        A log that ends before `position` goes on in a new segment, so that no position is ever given twice.
+        A log that ends before `position`, or is gone, goes on in a new segment behind it, so that no position is ever
+        given twice; `read` tells what is missing as damage.
         """
         ...
 

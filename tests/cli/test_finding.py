@@ -14,6 +14,7 @@ import pytest
 from mannerly.cli.assemble import reading
 from mannerly.cli.finding import Finding, Found, find_out, robots_view
 from mannerly.cli.job import scope_text
+from mannerly.cli.meaning import meant, schemeless
 from mannerly.cli.reader import Stored, stored_job
 from mannerly.cli.why import facts_of, notes_on
 from mannerly.model import url as urls
@@ -218,6 +219,45 @@ async def test_without_a_scheme_https_is_tried_and_then_http(made: Made) -> None
     await made.settle("https://a.test/y", UrlState.FETCHED)
     assert (await made.find("a.test/y")).url == "https://a.test/y"
     assert (await made.find("a.test/never")).url == "http://a.test/never"
+
+
+@pytest.mark.parametrize(
+    ("text", "url"),
+    [
+        ("a.test", "http://a.test:8123/"),
+        ("A.test/x", "http://a.test:8123/x"),
+        ("a.test:8123/x", "http://a.test:8123/x"),
+        ("a.test:99/x", "https://a.test:99/x"),
+        ("other.test/x", "https://other.test/x"),
+        ("localhost/x", "https://localhost/x"),
+        ("part-0/page-7.html", "http://a.test:8123/part-0/page-7.html"),
+        ("/part-0/", "http://a.test:8123/part-0/"),
+        ("page.html", "http://a.test:8123/page.html"),
+        ("a b", "http://a.test:8123/a%20b"),
+        ("?x=1", "http://a.test:8123/docs/?x=1"),
+        ("http://a.test/x", "http://a.test/x"),
+        ("//a.test/x", "http://a.test:8123/x"),
+    ],
+)
+def test_a_host_or_a_path_is_looked_for_at_the_seeds(text: str, url: str) -> None:
+    seeds = (urls.parse("http://a.test:8123/docs/"),)
+    assert meant(text, seeds)[0].href == url
+
+
+@pytest.mark.parametrize("text", ["", " ", "mailto:me@a.test", "me:word@a.test", "http://"])
+def test_what_is_no_url_is_no_path_either(text: str) -> None:
+    assert not meant(text, (urls.parse("http://a.test/"),))
+    assert not schemeless(text)
+
+
+async def test_of_what_a_text_may_mean_the_url_of_the_crawl_is_told(made: Made) -> None:
+    await made.settle("http://a.test/b.test", UrlState.FETCHED)
+    found = await made.find("b.test")
+    assert (found.url, found.verdict) == ("http://a.test/b.test", Found.FETCHED)
+    notes = notes_on(found, made.stored(), await made.store.counts())
+    assert notes[0] == "b.test names no scheme: taken as http://a.test/b.test"
+    never = await made.find("part-0/page-7.html")
+    assert (never.url, never.verdict) == ("http://a.test/part-0/page-7.html", Found.NEVER_SEEN)
 
 
 # ----------------------------------------------------------------------------------------------- what is not stored

@@ -102,3 +102,26 @@ def test_bad_seeds_among_good_ones_are_told_and_cost_nothing() -> None:
 )
 def test_the_state_folder_is_named_after_the_first_seed_and_safe(seed: str, folder: str) -> None:
     assert default_folder(urls.parse(seed)) == folder
+
+
+@pytest.mark.parametrize(
+    ("seed", "says", "hint"),
+    [
+        ("http://h0.test:99999/", "no port 99999", "1 to 65535"),
+        ("h0.test:65536", "no port 65536", "1 to 65535"),
+        ("http://h0.test:" + "9" * 5_000, "no port", "1 to 65535"),
+        ("http://[::1]:99999/", "no port 99999", "1 to 65535"),
+        ("http://h0.test:80a/", "not valid", "give a URL"),
+        ("http://", "not valid", "give a URL"),
+        ("-", "a dash is no URL", "-i -"),
+        ("mailto:a@b.test", "only http and https", "http://"),
+        ("http://me:secret@a.test/", "user name or password", "--header"),
+    ],
+)
+def test_what_is_wrong_with_a_seed_is_said(seed: str, says: str, hint: str) -> None:
+    with pytest.raises(ConfigRefused, match=says) as refused:
+        job(seed)
+    assert hint in refused.value.hint
+    assert "secret" not in str(refused.value)
+    good = job("https://example.org/", seed)
+    assert says in good.bad_seeds[0][1]

@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from mannerly.cli.crawl import until_text
 from mannerly.cli.log import start_log
 from mannerly.cli.main import main
+from mannerly.cli.progress import wait_text
 from mannerly.model.errors import ConfigRefused
 
 SEED = ("http://127.0.0.1/", "--allow-private-addresses")
@@ -54,6 +56,16 @@ def test_a_nought_that_is_typed_overrides_the_file(
         ("--concurrency", "100000"),
         ("--workers", "1000"),
         ("--max-body", "4GiB"),
+        ("--delay", "1e308"),
+        ("--delay", "nan"),
+        ("--delay", "86401"),
+        ("--patience", "1e308"),
+        ("--max-time", "1e10"),
+        ("--max-time", "inf"),
+        ("--max-pages", "9" * 30),
+        ("--per-host", "9" * 30),
+        ("--select", "a=h1", "--select", "a=h2"),
+        ("--select", "a=h1", "--select", "a[]=h2"),
         tuple(word for n in range(33) for word in ("--header", f"X-{n}: x")),
         tuple(word for n in range(257) for word in ("--select", f"f{n}=h1")),
     ],
@@ -67,6 +79,18 @@ def test_what_no_worker_could_be_told_is_refused(typed: tuple[str, ...]) -> None
 
 def test_a_log_file_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    for name in (tmp_path, tmp_path / "file" / "below"):
+    for name in (tmp_path, tmp_path / "file" / "below", tmp_path / "none" / "below"):
         with pytest.raises(ConfigRefused, match="cannot be written"):
             start_log(verbose=False, quiet=True, file=str(name))
+    assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.parametrize("at", [1e12, 1e300, float("inf")])
+def test_an_instant_that_no_calendar_holds_is_told_all_the_same(at: float) -> None:
+    assert until_text(at) == " for years"
+    assert len(wait_text(at)) < 20
+
+
+def test_an_instant_is_told_in_utc_and_none_for_what_is_due() -> None:
+    assert until_text(0.0) == ""
+    assert until_text(1_800_000_000.0) == " until 2027-01-15 08:00:00Z"

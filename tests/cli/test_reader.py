@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
 import msgspec
 import pytest
 
+from mannerly.cli.main import UsageRefused
 from mannerly.cli.reader import opened, state_folder, stored_config
 from mannerly.model.config import Config, FetchConfig, PolitenessConfig
 from mannerly.model.errors import ConfigRefused
@@ -47,8 +50,50 @@ def test_many_folders_are_not_all_named(tmp_path: Path) -> None:
 
 
 def test_no_folder_is_a_usage_error(tmp_path: Path) -> None:
-    with pytest.raises(click.UsageError, match="--state DIR"):
+    with pytest.raises(UsageRefused) as raised:
         state_folder(None, here=tmp_path)
+    assert raised.value.exit_code == 2
+    assert "--state DIR" in raised.value.hint
+
+
+@pytest.fixture
+def nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Stand in tmp_path without the rights of root, if we have them: root may read everything."""
+    us = os.geteuid()
+    # the folders above are ours alone: names are looked up from here
+    monkeypatch.chdir(tmp_path)
+    if us == 0:
+        os.chown(tmp_path, 65_534, -1)
+        os.seteuid(65_534)
+    yield
+    os.seteuid(us)
+
+
+@pytest.mark.usefixtures("nobody")
+@pytest.mark.parametrize("named", [True, False])
+def test_a_folder_that_may_not_be_read_is_refused_with_its_name(
+    named: bool,
+) -> None:
+    folder = state(Path(), "crawl-a.test")
+    folder.chmod(0)
+    try:
+        with pytest.raises(
+            ConfigRefused, match=r"the folder crawl-a\.test cannot be read: Permission"
+        ) as refused:
+            state_folder("crawl-a.test" if named else None)
+    finally:
+        folder.chmod(0o700)
+    assert "--state DIR" in refused.value.hint
+
+
+@pytest.mark.usefixtures("nobody")
+async def test_a_database_that_may_not_be_read_is_refused() -> None:
+    folder = state(Path(), "crawl-a.test")
+    (folder / "state.sqlite").chmod(0)
+    with pytest.raises(ConfigRefused) as refused:
+        async with opened(folder):
+            pass
+    assert refused.value.hint
 
 
 def test_a_named_folder_without_a_state_is_refused_and_not_taken_for_a_verdict(tmp_path: Path) -> None:

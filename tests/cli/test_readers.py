@@ -106,6 +106,33 @@ def test_why_answers_for_each_fate_with_its_exit_code(crawled: Crawled) -> None:
         assert (found["verdict"], done.returncode, found["reason"]) == (verdict, code, reason), done.stdout
 
 
+def unread(crawled: Crawled, *arguments: str) -> tuple[int, str]:
+    """Run a command whose stdout nobody reads; return the exit code and what it said on stderr."""
+    with crawled.mannerly.start(*arguments, cwd=crawled.folder) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        complaint = process.stderr.read()
+    return process.returncode, complaint
+
+
+@pytest.mark.parametrize(("path", "code"), [("/", 0), ("/private/x", 1), ("/never", 3)])
+def test_a_reader_that_leaves_early_changes_no_verdict(crawled: Crawled, path: str, code: int) -> None:
+    assert unread(crawled, "why", crawled.site.url("a.test", path)) == (code, "")
+
+
+@pytest.mark.parametrize("command", ["report", "doctor"])
+def test_a_report_that_nobody_reads_ends_in_peace(crawled: Crawled, command: str) -> None:
+    assert unread(crawled, command) == (0, "")
+
+
+def test_why_finds_a_host_and_a_path_of_the_crawl(crawled: Crawled) -> None:
+    for text, path, code in [("a.test", "/", 0), ("gone", "/gone", 1), ("a.test/never", "/never", 3)]:
+        done = crawled.mannerly("why", text, cwd=crawled.folder)
+        assert done.returncode == code, done.stdout
+        assert f"{text} names no scheme: taken as {crawled.site.url('a.test', path)}" in done.stdout
+
+
 def test_why_tells_what_it_rests_on(crawled: Crawled) -> None:
     moved = crawled.json_of("/old")
     assert moved["redirect"]["url"].endswith("/new")

@@ -151,6 +151,42 @@ def test_i5_a_journal_shorter_than_the_committed_position_gives_no_position_twic
     assert journal.damaged() == [Damage(positions[2], Position(committed.segment + 1, 0))]
 
 
+def test_i5_a_journal_that_is_gone_is_told_as_damage_and_gives_no_position_twice(tmp_path: Path) -> None:
+    opened = FileJournal(tmp_path, segment_bytes=SMALL)
+    positions = opened.append([frame(n) for n in range(20)])
+    committed = opened.end
+    assert committed.segment >= 3
+    for path in tmp_path.iterdir():
+        path.unlink()
+    for _ in range(3):  # a run may commit no page and start again
+        opened = FileJournal(tmp_path, segment_bytes=SMALL)
+        opened.cut(committed)
+        assert opened.end > committed
+        assert opened.read(Position(), committed) == ([], committed)
+        assert damaged_numbers(opened.damaged(), positions) == set(range(20))
+    [new] = opened.append([frame(50)])
+    assert new.segment == committed.segment + 1
+    found, _ = opened.read(positions[12], opened.end)  # a sink that has all up to there
+    assert numbers(found) == [50]
+    assert damaged_numbers(opened.damaged(), positions) == set(range(12, 20))
+    opened.read(committed, opened.end)
+    assert damaged_numbers(opened.damaged(), positions) == set()
+
+
+def test_i5_a_lost_end_is_told_from_the_last_frame_that_is_left(tmp_path: Path) -> None:
+    opened = FileJournal(tmp_path, segment_bytes=SMALL)
+    positions = opened.append([frame(n) for n in range(20)])
+    committed = opened.end
+    for number in range(2, committed.segment + 1):
+        (tmp_path / f"{number:06}.pages").unlink()
+    os.truncate(tmp_path / "000001.pages", positions[2].offset)
+    opened = FileJournal(tmp_path, segment_bytes=SMALL)
+    opened.cut(committed)
+    opened.append([frame(50)])
+    assert numbers(read_all(opened)) == [0, 1, 50]
+    assert damaged_numbers(opened.damaged(), positions) == set(range(2, 20))
+
+
 def test_segments_that_all_have_read_are_dropped(journal: Journal) -> None:
     positions = journal.append([frame(n) for n in range(20)])
     before = journal.nbytes

@@ -372,6 +372,41 @@ async def test_i5_damage_is_handed_on_before_any_position_passes_it(
     assert [damage.start for damage in store.again] == [places[1]]
 
 
+async def test_i5_pages_that_are_lost_are_told_where_a_sink_still_wants_them(
+    tmp_path: Path, journal: FileJournal
+) -> None:
+    store, ahead = Notebook(), Shelf("ahead")
+    told: list[int] = []
+    journal.append([page(1), page(2)])
+    committed = journal.end
+    await deliver_all(journal, store, ahead)
+    (tmp_path / "journal" / "000001.pages").unlink()
+    for shelf, pages in ((ahead, [1, 2]), (Shelf("new"), [])):
+        left = FileJournal(tmp_path / "journal")
+        left.cut(committed)
+        async with delivery(left, store, shelf, committed=committed, lost=told.append) as service:
+            assert service.behind == (shelf is not ahead)
+            await service.drain()
+            assert not service.behind
+        assert shelf.got == pages
+    assert len(told) == 1
+    assert store.again[0].end == committed
+
+
+async def test_a_run_may_follow_a_drain(journal: FileJournal) -> None:
+    shelf = Shelf()
+    async with delivery(journal, Notebook(), shelf) as service:
+        await service.drain()
+        running = asyncio.create_task(service.run())
+        await asyncio.sleep(0.01)
+        assert not running.done()
+        journal.append([page(1)])
+        service.committed(journal.end)
+        await service.drain()
+        await running
+    assert shelf.got == [1]
+
+
 async def test_a_journal_that_makes_no_way_is_damage_and_no_endless_loop(journal: FileJournal) -> None:
     class Stuck(Shelf):
         def read(self, start: Position, end: Position, *, most: int) -> tuple[list[PageFrame], Position]:

@@ -14,6 +14,8 @@ from mannerly.testing import record
 from mannerly.testing.site import Reply, Request, Site
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.outside.conftest import Crawl
 
 pytestmark = [pytest.mark.outside, pytest.mark.slow]
@@ -164,3 +166,31 @@ def test_a_page_that_failed_once_is_fetched_at_its_second_attempt_half_a_minute_
     assert first.ended_at is not None
     assert second.began_at - first.ended_at >= 30.0
     assert site.paths("a.test").index("/other") < site.paths("a.test").index("/once", 3)
+
+
+def test_urls_that_are_due_are_told_without_an_instant(site: Site, crawl: Crawl) -> None:
+    site.page("a.test", "/", links("/1", "/2", "/3"))
+    for path in ("/1", "/2", "/3"):
+        site.page("a.test", path, "x")
+    ran = crawl(site, site.url("a.test"), "--max-pages", "2")
+    assert ran.code == 0, ran.stderr
+    (left,) = (line for line in ran.stderr.splitlines() if "URLs wait " in line)
+    assert "until" not in left
+
+
+def test_a_finished_crawl_says_how_to_begin_anew_into_its_file(
+    site: Site, crawl: Crawl, tmp_path: Path
+) -> None:
+    site.page("a.test", "/", "a")
+    typed = (site.url("a.test"), "-o", str(tmp_path / "pages.jsonl"))
+    first = crawl(site, *typed)
+    assert first.code == 0, first.stderr
+    assert "--fresh --overwrite starts anew" in crawl(site, *typed).stderr
+    refused = crawl(site, *typed, "--fresh")
+    assert refused.code == 78
+    assert "--overwrite" in refused.stderr
+    assert "the state so far" not in refused.stderr
+    anew = crawl(site, *typed, "--fresh", "--overwrite")
+    assert anew.code == 0, anew.stderr
+    assert len((tmp_path / "pages.jsonl").read_text().splitlines()) == 1
+    assert site.paths("a.test").count("/") == 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -334,3 +335,66 @@ def test_a_crawl_goes_on_though_nobody_reads_what_it_says(site: Site, crawl: Cra
     process.stdout.close()
     assert process.wait(timeout=60) == 0
     assert_once(output_urls(output), site)
+
+
+# --------------------------------------------------------------------------------------------- what the disk has lost
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "pages"),
+    [
+        (("--max-pages", "4"), (), 4),
+        (("--max-pages", "4"), ("--max-pages", "4"), 4),
+        ((), (), 7),
+    ],
+    ids=["half way", "the page budget spent", "finished"],
+)
+def test_pages_of_a_lost_journal_are_fetched_again_in_the_same_run(
+    first: tuple[str, ...], then: tuple[str, ...], pages: int, site: Site, crawl: Crawl
+) -> None:
+    seed = chain(site, "a.test", 6)
+    output = crawl.folder / "pages.jsonl"
+    assert crawl(site, seed, "-o", str(output), *first).code == 0
+    shutil.rmtree(crawl.state / "journal")
+    output.unlink()
+    ran = crawl(site, seed, "-o", str(output), *then)
+    assert ran.code == 0, ran.stderr
+    urls = output_urls(output)
+    assert len(urls) == len(set(urls)) == (4 if then else 7)
+    assert f"{pages} pages of the journal were damaged or lost: fetched again" in ran.stderr
+    assert "nothing due" not in ran.stderr
+
+
+def test_pages_of_a_lost_journal_that_are_in_the_output_are_not_fetched_again(
+    site: Site, crawl: Crawl
+) -> None:
+    seed = chain(site, "a.test", 6)
+    output, other = crawl.folder / "pages.jsonl", crawl.folder / "other.jsonl"
+    assert crawl(site, seed, "-o", str(output), "--max-pages", "4").code == 0
+    shutil.rmtree(crawl.state / "journal")
+    ran = crawl(site, seed, "-o", str(output))
+    assert ran.code == 0, ran.stderr
+    assert_once(output_urls(output), site)
+    assert len(site.requests) == 1 + 7
+    ran = crawl(site, seed, "-o", str(other))  # here they are missing
+    assert ran.code == 0, ran.stderr
+    assert_once(output_urls(other), site)
+    assert "4 pages of the journal" in ran.stderr
+
+
+def test_a_damaged_page_of_a_finished_crawl_is_fetched_again_in_the_same_run(
+    site: Site, crawl: Crawl
+) -> None:
+    seed = chain(site, "a.test", 4)
+    output = crawl.folder / "pages.jsonl"
+    assert crawl(site, seed, "-o", str(output)).code == 0
+    with closing(sqlite3.connect(crawl.state / "state.sqlite")) as state:
+        (place,) = state.execute('SELECT "offset" FROM page ORDER BY "offset" LIMIT 1 OFFSET 2').fetchone()
+    with (crawl.state / "journal" / "000001.pages").open("r+b") as file:
+        file.seek(place + 60)
+        file.write(b"\xff\xff\xff\xff")
+    output.unlink()
+    ran = crawl(site, seed, "-o", str(output), "-q")
+    assert ran.code == 0, ran.stderr
+    assert_once(output_urls(output), site)
+    assert "1 page of the journal was damaged or lost: fetched again" in ran.stderr

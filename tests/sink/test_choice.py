@@ -57,5 +57,5 @@ def test_a_closed_descriptor_is_refused() -> None:
     os.close(reader)
     os.close(writer)
     sink = choose_sink(OutputConfig(file=f"/dev/fd/{writer}"), crawl="c")
-    with pytest.raises(ConfigRefused, match="cannot be opened"):
+    with pytest.raises(ConfigRefused, match="is closed"):
         sink.open(None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 import resource
 import shutil
 import signal
@@ -18,8 +19,8 @@ from typing import Any
 import click
 
 from mannerly.cli import log
+from mannerly.cli.ahead import anew, check_ahead, configuration_used
 from mannerly.cli.assemble import crawl as assemble
-from mannerly.cli.assemble.rules import state_database
 from mannerly.cli.job import Job, job_of
 from mannerly.cli.main import EXIT_INTERRUPTED
 from mannerly.cli.options import changed, network_options, read_config, with_network
@@ -50,9 +51,9 @@ NO_PAGE = "no seed gave a page; `mannerly report` lists why"
 )
 @click.option("--include", multiple=True, metavar="RE", help="only URLs that match one of these (RE2)")
 @click.option("--exclude", multiple=True, metavar="RE", help="no URL that matches one of these (RE2)")
-@click.option("--max-pages", type=int, metavar="N", help="over all runs")
-@click.option("--max-depth", type=int, metavar="N", help="links from a seed")
-@click.option("--max-time", type=float, metavar="S", help="seconds of this run")
+@click.option("--max-pages", type=int, metavar="N", help="over all runs; 0: no limit [0]")
+@click.option("--max-depth", type=int, metavar="N", help="links from a seed; -1: no limit [-1]")
+@click.option("--max-time", type=float, metavar="S", help="seconds of this run; 0: no limit [0]")
 @click.option("--patience", type=float, metavar="S", help="most to wait for hosts in back-off [60]")
 @click.option("--per-host", type=int, metavar="N", help="requests at once to a host [1]")
 @click.option("--concurrency", type=int, metavar="N", help="requests at once in all [64]")
@@ -72,12 +73,13 @@ def command(ctx: click.Context, /, **typed: Any) -> None:
     config = configured(typed)
     seeds = [*typed["urls"], *read_seed_file(typed["input_file"])] or list(config.seeds)
     job = job_of(config, seeds, now=SystemClock().now())
+    check_ahead(job, fresh=typed["fresh"], log_file=typed["log_file"])
+    for text, why in job.bad_seeds:
+        say(f"not a seed: {printable(text)}: {why}")
     if typed["dry_run"]:
         dry_run(job)
         return
     log.start_log(verbose=typed["verbose"], quiet=typed["quiet"], file=typed["log_file"])
-    for text, why in job.bad_seeds:
-        say(f"not a seed: {printable(text)}: {why}")
     raise_descriptor_limit()
     ctx.exit(crawl(job, fresh=typed["fresh"], quiet=typed["quiet"]))
 
@@ -114,12 +116,26 @@ def read_seed_file(name: str | None) -> list[str]:
     """Return the seeds in a file, or on stdin for '-'."""
     if name is None:
         return []
+    if name == "-" and sys.stdin is None:
+        raise no_seeds(name, "it is closed")
     try:
-        text = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
-        raise click.UsageError(f"{name} cannot be read: {error}") from error
+        text = (sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()).decode("utf-8-sig")
+    except OSError as error:
+        raise no_seeds(name, error.strerror or str(error)) from error
+    except ValueError as error:  # bytes that are no UTF-8, a name with a NUL
+        raise no_seeds(name, "it is no text in UTF-8") from error
+    if "\0" in text:
+        raise no_seeds(name, "it is no text")
     lines = (line.strip() for line in text.splitlines())
     return [line for line in lines if line and not line.startswith("#")]
+
+
+def no_seeds(name: str, why: str) -> ConfigRefused:
+    """Return the error for seeds that cannot be read."""
+    label = "stdin" if name == "-" else f"the seed file {name}"
+    return ConfigRefused(
+        f"{label} cannot be read: {why}", hint="-i takes a text file with one URL a line, or - for stdin"
+    )
 
 
 def pace_line(job: Job) -> str:
@@ -142,7 +158,7 @@ def rounded(number: float) -> int:
 
 def dry_run(job: Job) -> None:
     """Print what would be done."""
-    click.echo(assemble.configuration_text(job.config))
+    click.echo(configuration_used(job))
     click.echo(f"scope: {job.scope.kind}, {', '.join(sorted(job.scope.bases)) or 'every URL'}")
     click.echo(f"state: {job.folder}")
     click.echo(pace_line(job))
@@ -176,11 +192,7 @@ def make_folder(folder: Path) -> None:
 
 
 def move_aside(folder: Path) -> None:
-    """Move a state folder that nobody works in to NAME.old-<time>; refuse a folder that is no crawl's."""
-    if not state_database(folder).exists() and any(folder.iterdir()):
-        raise ConfigRefused(
-            f"{folder} holds no crawl, so --fresh does not move it", hint="name another --state folder"
-        )
+    """Move a state folder that nobody works in to NAME.old-<time>."""
     with assemble.state_lock(folder):
         stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
         target = folder.with_name(f"{folder.name}.old-{stamp}")
@@ -202,17 +214,21 @@ async def run(job: Job, folder: Path, *, quiet: bool) -> int:
     async with assemble.embedded(
         job, folder=folder, sinks=sinks, progress=progress, event=log.event
     ) as parts:
+        lost = 0
         if parts.record.finished:
-            await parts.drain()
-            say("nothing due; --fresh starts anew")
-            return 0
+            lost = await parts.drain()
+            if not lost:
+                say(f"nothing due; {anew(job)} starts anew")
+                return 0
+            say_lost(lost)
         if not quiet:
             say(("resuming: " if parts.record.generation > 1 else "") + pace_line(job))
         if job.config.fetch.allow_private_addresses:
             say(f"private addresses are allowed for: {', '.join(sorted(job.private_hosts))}")
-        stop_on_signals(parts.crawl)
+        stop_on_signals(parts.crawl, progress)
         with progress.shown():
             summary = await parts.crawl.run()
+        say_lost(parts.delivery.waiting_again - lost)
     if not quiet:
         say_summary(job, summary)
     if summary.ending is Ending.JOURNAL_FULL:
@@ -223,20 +239,28 @@ async def run(job: Job, folder: Path, *, quiet: bool) -> int:
     return code
 
 
-def stop_on_signals(crawl: Crawl) -> None:
+def say_lost(pages: int) -> None:
+    """Say how many pages could not be read back from the journal, whatever -q says; nothing if there are none."""
+    if pages:
+        what = "page of the journal was" if pages == 1 else "pages of the journal were"
+        say(f"{pages:,} {what} damaged or lost: fetched again")
+
+
+def stop_on_signals(crawl: Crawl, progress: Progress) -> None:
     """Stop cleanly on the first Ctrl-C or SIGTERM, at once on the second."""
     loop = asyncio.get_running_loop()
-    task = asyncio.current_task()
-    assert task is not None
     told = False
 
     def stop() -> None:
         nonlocal told
         if told:
-            # the state is durable at each step: leaving at once loses what is in flight, and that is asked for again
-            sys.stderr.flush()
-            signal.signal(signal.SIGINT, signal.SIG_DFL)
-            raise SystemExit(EXIT_INTERRUPTED)
+            # the state is durable at each step: leaving at once loses what is in flight, and that is asked for again;
+            # workers end when their pipes close
+            with suppress(OSError):
+                progress.clear()
+                if sys.stderr is not None:
+                    sys.stderr.flush()
+            os._exit(EXIT_INTERRUPTED)
         told = True
         say("stopping: requests in flight are waited for; once more stops at once")
         crawl.stop(Ending.INTERRUPTED)
@@ -263,12 +287,7 @@ def say_summary(job: Job, summary: Summary) -> None:
     table(no_page, "URLs that gave no page")
     table(counts.refused, "links not taken")
     for left in summary.left:
-        until = (
-            datetime.fromtimestamp(left.until, UTC).strftime(" until %Y-%m-%d %H:%M:%SZ")
-            if left.until
-            else ""
-        )
-        say(f"  {printable(left.host)}: {left.urls:,} URLs wait{until} ({left.why})")
+        say(f"  {printable(left.host)}: {left.urls:,} URLs wait{until_text(left.until)} ({left.why})")
     if counts.refused.get("host-budget"):
         budget = job.config.budget
         say(
@@ -279,6 +298,16 @@ def say_summary(job: Job, summary: Summary) -> None:
         say(f"--max-pages {job.config.budget.max_pages:,} was reached")
     if counts.pages == 0:
         say(NO_PAGE)
+
+
+def until_text(at: float) -> str:
+    """Return an instant as text to follow `wait`: nothing for 0, no date for one that no calendar holds."""
+    if not at:
+        return ""
+    try:
+        return datetime.fromtimestamp(at, UTC).strftime(" until %Y-%m-%d %H:%M:%SZ")
+    except (OverflowError, ValueError, OSError):
+        return " for years"
 
 
 def table(numbers: Mapping[str, int], title: str) -> None:

@@ -26,6 +26,7 @@ from mannerly.cli import checks
 from mannerly.cli.assemble import diagnose, reading
 from mannerly.cli.checks import Check, Grade
 from mannerly.cli.options import read_config
+from mannerly.cli.pipe import while_read
 from mannerly.model.config import Config
 from mannerly.model.errors import ConfigRefused, MannerlyError
 from mannerly.model.printable import printable
@@ -70,9 +71,10 @@ def command(
 def show(check: Check) -> None:
     """Print one line, and its hint."""
     grade = click.style(check.grade.ljust(4), fg=checks.colour(check.grade), bold=True)
-    click.echo(f"{grade}  {check.name.ljust(11)}  {printable(check.text, limit=1_000)}")
-    if check.hint and check.grade is not Grade.OK:
-        click.echo(f"{' ' * 19}hint: {printable(check.hint, limit=1_000)}")
+    with while_read():
+        click.echo(f"{grade}  {check.name.ljust(11)}  {printable(check.text, limit=1_000)}")
+        if check.hint and check.grade is not Grade.OK:
+            click.echo(f"{' ' * 19}hint: {printable(check.hint, limit=1_000)}")
 
 
 def configuration(file: str | None) -> tuple[Config, Check]:

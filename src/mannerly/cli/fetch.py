@@ -14,6 +14,7 @@ import msgspec
 
 from mannerly.cli.onepage import fetched, job_for
 from mannerly.cli.options import network_options
+from mannerly.cli.pipe import while_read
 from mannerly.model.record import record_json, record_of
 
 
@@ -29,7 +30,8 @@ def command(ctx: click.Context, /, *, url: str, text: bool, links: bool, **typed
     robots.txt is asked first, redirects are followed. Exit 1 if there is no page, or its status is 400 or more.
     """
     frame = fetched(job_for(url, typed, command="fetch", text=text, links=links))
-    click.echo(msgspec.json.format(record_json(record_of(frame)), indent=2))
+    with while_read():
+        click.echo(msgspec.json.format(record_json(record_of(frame)), indent=2))
     if frame.status >= 400:
         click.echo(f"the server answered with status {frame.status}", err=True)
         ctx.exit(1)

@@ -5,20 +5,20 @@ For a URL that is not stored the verdict is worked out again, by the rules that 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
 import msgspec
 
+from mannerly.cli.meaning import meant
 from mannerly.cli.reader import Stored
 from mannerly.model import url as urls
 from mannerly.model.errors import InvalidUrl
 from mannerly.model.host import HostRecord, QueueState
 from mannerly.model.origin import Access, OriginRecord
 from mannerly.model.record import rfc3339
-from mannerly.model.seed import seed_candidates, seed_verdict
+from mannerly.model.seed import seed_verdict
 from mannerly.model.task import UrlState
 from mannerly.model.url import Url
 from mannerly.model.verdict import Reason, Verdict, refused
@@ -143,8 +143,9 @@ class _Asked:
 
 
 async def find_out(stored: Stored, text: str, now: float) -> Finding:
-    """Return what is known of the URL that `text` means; a text without a scheme means https, then http."""
-    candidates = meant(text, strip=frozenset(stored.config.scope.strip_parameters))
+    """Return what is known of the URL that `text` means: of several the first that is stored, else the likeliest."""
+    seeds = tuple(seed.url for seed in stored.job.seeds)
+    candidates = meant(text, seeds, strip=frozenset(stored.config.scope.strip_parameters))
     if not candidates:
         verdict = seed_verdict(text)
         reason = verdict.reason or Reason.INVALID_URL
@@ -163,25 +164,7 @@ async def find_out(stored: Stored, text: str, now: float) -> Finding:
         # of https and http the one that did not fail: the other was tried in its place
         url, record = min(records, key=lambda pair: pair[1].state is UrlState.FAILED)
         return await _known(stored, _Asked(text, url), record, now, MOST_HOPS)
-    return await _unknown(stored, _Asked(text, best_of(candidates, stored)), now)
-
-
-def meant(text: str, *, strip: frozenset[str] = urls.NO_NAMES) -> tuple[Url, ...]:
-    """Return the URLs that a text may mean, none if it is no http(s) URL. User info is dropped: links drop it too."""
-    try:
-        hrefs: Sequence[str] = seed_candidates(text)
-    except InvalidUrl:
-        hrefs = (text,)
-    try:
-        return tuple(urls.parse(href, strip=strip) for href in hrefs)
-    except InvalidUrl:
-        return ()
-
-
-def best_of(candidates: Sequence[Url], stored: Stored) -> Url:
-    """Return the candidate of an origin that the crawl began at, else the first."""
-    origins = {seed.url.origin for seed in stored.job.seeds}
-    return next((url for url in candidates if url.origin in origins), candidates[0])
+    return await _unknown(stored, _Asked(text, candidates[0]), now)
 
 
 async def _record(stored: Stored, url: Url) -> UrlRecord | None:

@@ -23,12 +23,20 @@ from mannerly.model.errors import ConfigRefused
 from mannerly.model.seed import seed_candidates, seed_verdict
 from mannerly.model.task import Identity, Limits, Wanted
 from mannerly.model.url import Url
+from mannerly.model.verdict import Reason
 from mannerly.policy.scope import Scope, ScopeKind, host_matches
 
 _MAILBOX: Final = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]+@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+")
 _CONTACT_URL: Final = re.compile(r"https?://[!-~]+")
 _PROXY: Final = re.compile(r"(?:https?|socks[45]|socks4a|socks5h)://[!-~]+")
 _HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+# the port of a text that is no URL: digits behind the last colon before the path
+_PORT: Final = re.compile(r"(?:[a-z]+:)?[/\\]{0,2}[^/\\?#]*:([0-9]+)(?:[/\\?#]|$)", re.IGNORECASE)
+MAX_PORT: Final = 65_535
+_SEED_HINTS: Final = {
+    Reason.UNSUPPORTED_SCHEME: "give a URL that begins with http:// or https://",
+    Reason.HAS_CREDENTIALS: "leave them out; --header 'Authorization: ...' goes to the seeds' origins alone",
+}
 # set by the crawler itself, never by --header
 _OWN_HEADERS: Final = frozenset(
     {"user-agent", "host", "from", "connection", "content-length", "transfer-encoding"}
@@ -42,6 +50,15 @@ class Seed:
     text: str
     url: Url
     schemeless: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SeedFault:
+    """Why a text is no seed. shown: the text fit for a message; hint: what to do, '' for the usual."""
+
+    shown: str
+    why: str
+    hint: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,10 +143,11 @@ def job_of(config: Config, seeds: Sequence[str], *, now: float, command: str = "
     """Return the job; raise ConfigRefused for what is not carried out. now: UTC seconds; command: for hints."""
     good, bad = read_seeds(seeds)
     if not good:
-        text, why = bad[0] if bad else ("", "there is no seed")
-        raise ConfigRefused(
-            f"{why}: {text}" if text else why, hint=f"give a URL: mannerly {command} https://example.org/"
-        )
+        usual = f"give a URL: mannerly {command} https://example.org/"
+        fault = seed_fault(seeds[0]) if seeds else None
+        if fault is None:
+            raise ConfigRefused("there is no seed", hint=usual)
+        raise ConfigRefused(f"{fault.why}: {fault.shown}", hint=fault.hint or usual)
     check_contact(config.identity.contact)
     check_proxy(config.fetch.proxy)
     mapped = read_mapping(config.fetch.resolve)
@@ -161,14 +179,28 @@ def read_seeds(texts: Sequence[str]) -> tuple[tuple[Seed, ...], tuple[tuple[str,
     good: dict[str, Seed] = {}
     bad: list[tuple[str, str]] = []
     for text in texts:
-        verdict = seed_verdict(text)
-        if verdict.reason is not None:
-            bad.append((verdict.evidence or text, verdict.reason.sentence))
+        fault = seed_fault(text)
+        if fault is not None:
+            bad.append((fault.shown, fault.why))
             continue
         candidates = seed_candidates(text)
         url = urls.parse(candidates[0])
         good.setdefault(url.key, Seed(text, url, schemeless=len(candidates) > 1))
     return tuple(good.values()), tuple(bad)
+
+
+def seed_fault(text: str) -> SeedFault | None:
+    """Return what is wrong with a seed as typed, None if nothing is."""
+    if text.strip() == "-":
+        return SeedFault("-", "a dash is no URL", "-i - reads seeds from stdin")
+    verdict = seed_verdict(text)
+    if verdict.reason is None:
+        return None
+    why, hint = verdict.reason.sentence, _SEED_HINTS.get(verdict.reason, "")
+    port = _PORT.match(urls.squeezed(text))
+    if verdict.reason is Reason.INVALID_URL and port and int(port[1][:9]) > MAX_PORT:
+        why, hint = f"there is no port {port[1][:9]}", "ports run from 1 to 65535; none means 80 or 443"
+    return SeedFault(verdict.evidence or text, why, hint)
 
 
 def check_seed(job: Job, seed: Seed, command: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from pathlib import Path
 from typing import Final
@@ -17,6 +18,22 @@ WARNINGS: Final = frozenset(
 )
 
 
+def check_log_file(file: str | None) -> None:
+    """Raise ConfigRefused where no log could be written; touch nothing."""
+    if not file:
+        return
+    path, hint = Path(file), "name another --log-file"
+    if not path.parent.is_dir():
+        raise ConfigRefused(
+            f"the log file {file} cannot be written: there is no folder {path.parent}",
+            hint="make the folder first, or name another --log-file",
+        )
+    if path.is_dir():
+        raise ConfigRefused(f"the log file {file} cannot be written: it is a folder", hint=hint)
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise ConfigRefused(f"the log file {file} cannot be written: permission denied", hint=hint)
+
+
 def start_log(*, verbose: bool, quiet: bool, file: str | None) -> None:
     """Send log lines to stderr (warnings; with `verbose` everything), and all of them to `file` if there is one."""
     LOGGER.propagate = False
@@ -24,8 +41,8 @@ def start_log(*, verbose: bool, quiet: bool, file: str | None) -> None:
     handlers: list[logging.Handler] = [logging.StreamHandler(sys.stderr)]
     handlers[0].setLevel(level)
     if file:
+        check_log_file(file)
         try:
-            Path(file).parent.mkdir(parents=True, exist_ok=True)
             handlers.append(logging.FileHandler(file, encoding="utf-8"))
         except OSError as error:
             raise ConfigRefused(

@@ -1,4 +1,4 @@
-"""Find the command and run it; print our errors as what happened, and `hint: ...`; never a traceback.
+"""Find the command and run it; print errors, click's too, as `error: ...` and `hint: ...`; never a traceback.
 
 Commands are imported when they are asked for: `mannerly --version` and `--help` load no crawler.
 
@@ -29,6 +29,14 @@ COMMANDS: Final = {
     "doctor": "check whether this machine can crawl",
 }
 EXIT_INTERRUPTED: Final = 130
+
+
+class UsageRefused(click.UsageError):
+    """A command line that says too little; exit 2. hint: what to type."""
+
+    def __init__(self, message: str, *, hint: str) -> None:
+        super().__init__(message)
+        self.hint: Final = hint
 
 
 class LazyGroup(click.Group):
@@ -63,13 +71,16 @@ def main() -> None:
 def run() -> None:
     """Run what the command line says and exit."""
     try:
-        code = main.main(standalone_mode=False)
+        code = main.main(prog_name="mannerly", standalone_mode=False)
     except click.exceptions.Exit as exit_:
         code = exit_.exit_code
     except click.Abort:
         code = EXIT_INTERRUPTED
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()  # a bare `mannerly`: the whole help, on stderr
+        code = error.exit_code
     except click.ClickException as error:
-        error.show()
+        show(of_click(error))
         code = error.exit_code
     except MannerlyError as error:
         show(error)
@@ -80,6 +91,15 @@ def run() -> None:
         unforeseen(error)
         code = 1
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def of_click(error: click.ClickException) -> MannerlyError:
+    """Return an error of the command line in our own form: what happened in one line, and what to do."""
+    message = error.format_message().rstrip(".")
+    hint = error.hint if isinstance(error, UsageRefused) else ""
+    if not hint and isinstance(error, click.UsageError):
+        hint = f"{error.ctx.command_path if error.ctx is not None else 'mannerly'} --help"
+    return MannerlyError(message[:1].lower() + message[1:], hint=hint)
 
 
 def unforeseen(error: Exception) -> None:

@@ -88,7 +88,7 @@ def read_config(path: str | None) -> Config:
     if path is None:
         return Config()
     try:
-        raw = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        raw = tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))
     except (OSError, ValueError) as error:
         raise ConfigRefused(
             f"{path} cannot be read: {error}", hint="`mannerly init` writes an example"
@@ -116,10 +116,12 @@ def _with_selectors(select: SelectConfig, typed: Mapping[str, Any]) -> SelectCon
     # loads the HTML library: not for every start
     from mannerly.extract.select import compile_selectors, split_option
 
-    fields = dict(split_option(option) for option in typed.get("select", ()))
-    select = replace(select, fields=fields or select.fields, each=typed.get("each") or select.each)
-    compile_selectors(tuple(select.fields.items()), select.each)
-    return select
+    pairs = tuple(split_option(option) for option in typed.get("select", ()))
+    pairs = pairs or tuple(select.fields.items())
+    each = typed.get("each") or select.each
+    # as typed: in a dict the second of two fields of a name would hide the first
+    compile_selectors(pairs, each)
+    return replace(select, fields=dict(pairs), each=each)
 
 
 def with_network(config: Config, typed: Mapping[str, Any]) -> Config:

@@ -15,13 +15,15 @@ if TYPE_CHECKING:  # a tenth of a second to import: only where there is a termin
 
 LINE_EVERY_S: Final = 10.0
 SPEED_OVER_S: Final = 10.0
+DAY_S: Final = 86_400.0
 
 
 class Progress:
     """Shows a `Status` now and then. `around` clears the bar while stdout is written to."""
 
     def __init__(self, *, quiet: bool) -> None:
-        self._quiet = quiet
+        # without a stderr (`2>&-`) print() would write to stdout, among the pages
+        self._quiet = quiet or sys.stderr is None
         self._terminal = sys.stderr is not None and sys.stderr.isatty()
         self._live: Live | None = None
         self._line_at = time.monotonic() + LINE_EVERY_S
@@ -54,6 +56,11 @@ class Progress:
         finally:
             live.start()
 
+    def clear(self) -> None:
+        """Take the bar away for good and show the cursor again: the process is about to end."""
+        if self._live is not None:
+            self._live.stop()
+
     def __call__(self, status: Status) -> None:
         """Take a status in."""
         if self._quiet:
@@ -68,7 +75,7 @@ class Progress:
                 print(self._text(status), file=sys.stderr)
 
     def _text(self, status: Status) -> str:
-        due = "" if status.next_due_s is None else f", next due in {status.next_due_s:.1f} s"
+        due = "" if status.next_due_s is None else f", next due in {wait_text(status.next_due_s)}"
         paused = f", {status.paused}" if status.paused else ""
         return (
             f"{status.pages:,} pages, {self._speed(status):.1f}/s, {status.queued:,} queued, "
@@ -84,3 +91,8 @@ class Progress:
         began_at, before = self._marks[0]
         elapsed = now - began_at
         return (status.run_pages - before) / elapsed if elapsed > 0 else 0.0
+
+
+def wait_text(wait_s: float) -> str:
+    """Return a wait as text, short however long it is."""
+    return f"{wait_s:.1f} s" if wait_s < DAY_S else f"{min(wait_s / DAY_S, 9_999):,.0f} d"

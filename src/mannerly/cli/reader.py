@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import stat
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ import msgspec
 
 from mannerly.cli.assemble import reading
 from mannerly.cli.job import Job, Seed, private_hosts, read_mapping
+from mannerly.cli.main import UsageRefused
 from mannerly.coordinator.intake import Intake
 from mannerly.model import url as urls
 from mannerly.model.config import Config
@@ -105,10 +107,10 @@ class Stored:
 
 
 def state_folder(named: str | None, *, here: Path | None = None) -> Path:
-    """Return the state folder that is meant; raise UsageError if that is not plain, ConfigRefused if it holds none."""
+    """Return the state folder that is meant; raise UsageRefused if that is not plain, ConfigRefused if it holds none."""
     if named is not None:
         folder = Path(named)
-        if not reading.state_database(folder).is_file():
+        if not _holds_state(folder):
             raise ConfigRefused(
                 f"{named} is no state folder: it holds no state.sqlite",
                 hint="--state names the folder that `mannerly crawl` made: crawl-HOST",
@@ -116,18 +118,35 @@ def state_folder(named: str | None, *, here: Path | None = None) -> Path:
         return folder
     here = here or Path()
     found = sorted(
-        path
-        for path in here.glob("crawl-*")
-        if reading.state_database(path).is_file() and not _MOVED.fullmatch(path.name)
+        path for path in here.glob("crawl-*") if not _MOVED.fullmatch(path.name) and _holds_state(path)
     )
     if len(found) == 1:
         return found[0]
     if not found:
-        raise click.UsageError("there is no crawl-* folder here; name the state folder with --state DIR")
+        raise UsageRefused("there is no crawl-* folder here", hint="--state DIR names the state folder")
     names = ", ".join(printable(path.name, limit=100) for path in found[:_FOLDERS_NAMED])
     more = f" and {len(found) - _FOLDERS_NAMED} more" if len(found) > _FOLDERS_NAMED else ""
-    raise click.UsageError(
-        f"there are {len(found)} state folders here, name one with --state DIR: {names}{more}"
+    raise UsageRefused(
+        f"there are {len(found)} state folders here: {names}{more}",
+        hint="--state DIR names the one that is meant",
+    )
+
+
+def _holds_state(folder: Path) -> bool:
+    """Tell whether a folder holds a crawl's database; raise ConfigRefused if we may not look."""
+    try:
+        mode = reading.state_database(folder).stat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        raise _unreadable(folder, error) from error
+    return stat.S_ISREG(mode)
+
+
+def _unreadable(folder: Path, error: OSError) -> ConfigRefused:
+    return ConfigRefused(
+        f"the folder {folder} cannot be read: {error.strerror}",
+        hint="read it as the user who crawls, or name another folder with --state DIR",
     )
 
 
@@ -151,6 +170,8 @@ async def opened(folder: Path) -> AsyncIterator[Stored]:
             store=store,
             pid=reading.holder(folder),
         )
+    except PermissionError as error:  # of the journal, or of the lock
+        raise _unreadable(folder, error) from error
     finally:
         await store.close()
 

@@ -29,6 +29,7 @@ import click
 import msgspec
 
 from mannerly.cli.overview import HostLine, Overview, Sample, overview
+from mannerly.cli.pipe import while_read
 from mannerly.cli.reader import opened, state_folder, state_option
 from mannerly.cli.tables import show_facts, show_table, size
 from mannerly.clock import SystemClock
@@ -43,10 +44,11 @@ SITEMAPS_PRINTED = 10
 def command(*, as_json: bool, state: str | None) -> None:
     """Tell how a crawl stands: totals, refusals with samples, hosts, robots.txt, budgets, sinks."""
     found = asyncio.run(_overview(state_folder(state)))
-    if as_json:
-        click.echo(msgspec.json.format(msgspec.json.encode(found), indent=2))
-    else:
-        show(found)
+    with while_read():
+        if as_json:
+            click.echo(msgspec.json.format(msgspec.json.encode(found), indent=2))
+        else:
+            show(found)
 
 
 async def _overview(folder: Path) -> Overview:

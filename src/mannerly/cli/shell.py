@@ -14,6 +14,7 @@ import click
 
 from mannerly.cli.onepage import fetched, job_for
 from mannerly.cli.options import network_options
+from mannerly.cli.pipe import while_read
 from mannerly.cli.prompt import ShownPage, answer
 from mannerly.extract.document import Document
 from mannerly.model.blob import unseal
@@ -36,6 +37,12 @@ def command(*, url: str, **typed: Any) -> None:
     if interactive:
         click.echo("\n".join(answer(page, ":url").lines), err=True)
         click.echo("CSS, or `xpath ...`; :help lists the commands", err=True)
+    with while_read():
+        converse(page, interactive=interactive)
+
+
+def converse(page: ShownPage, *, interactive: bool) -> None:
+    """Answer line by line until the input ends or one of them says so."""
     for line in lines(interactive=interactive):
         said = answer(page, line)
         if said.lines:

@@ -35,6 +35,9 @@ import click
 import msgspec
 
 from mannerly.cli.finding import Finding, Found, HostView, RobotsView, find_out
+from mannerly.cli.main import UsageRefused
+from mannerly.cli.meaning import schemeless
+from mannerly.cli.pipe import while_read
 from mannerly.cli.reader import Stored, opened, state_folder, state_option
 from mannerly.cli.tables import show_facts
 from mannerly.clock import SystemClock
@@ -59,8 +62,13 @@ _COLOURS: Final = {
 def command(ctx: click.Context, /, *, url: str, as_json: bool, state: str | None) -> None:
     """Tell why URL was or was not fetched: verdict, reason, evidence.
 
+    A host without a scheme, or a path, is looked for at the seeds of the crawl.
     Exit: 0 fetched or waiting, 1 refused or failed, 3 never seen (then the verdict that it would get).
     """
+    if not url.strip():
+        raise UsageRefused(
+            "the URL is empty", hint="mannerly why URL: one of the crawl, or a path at its seeds"
+        )
     finding = asyncio.run(answer(state_folder(state), url, as_json=as_json))
     ctx.exit(finding.exit_code)
 
@@ -70,12 +78,13 @@ async def answer(folder: Path, url: str, *, as_json: bool) -> Finding:
     async with opened(folder) as stored:
         finding = await find_out(stored, url, SystemClock().now())
         notes = notes_on(finding, stored, await stored.store.counts())
-    if as_json:
-        click.echo(msgspec.json.format(msgspec.json.encode(whole(finding, stored, notes)), indent=2))
-    else:
-        show(finding)
-        for note in notes:
-            click.echo(f"  {printable(note, limit=1_000)}")
+    with while_read():
+        if as_json:
+            click.echo(msgspec.json.format(msgspec.json.encode(whole(finding, stored, notes)), indent=2))
+        else:
+            show(finding)
+            for note in notes:
+                click.echo(f"  {printable(note, limit=1_000)}")
     return finding
 
 
@@ -96,6 +105,8 @@ def whole(finding: Finding, stored: Stored, notes: list[str]) -> dict[str, Any]:
 def notes_on(finding: Finding, stored: Stored, counts: Counts) -> list[str]:
     """Return what explains the finding besides its own reason."""
     notes: list[str] = []
+    if finding.key is not None and schemeless(finding.asked):
+        notes.append(f"{finding.asked} names no scheme: taken as {finding.url}")
     robots = finding.robots
     forbidden = robots is not None and robots.obeyed and robots.allowed is False
     if robots is not None and robots.access and finding.key == f"{robots.origin}/robots.txt":

@@ -135,6 +135,13 @@ class ActiveSet:
         if self._outside:
             self.activate()
 
+    def wake_all(self) -> None:
+        """Note that the store may hold URLs of any host that wait again."""
+        for host in list(self._hosts.values()):
+            host.more = not host.guest
+            self.reschedule(host)
+        self._note_outside()
+
     def activate(self) -> None:
         """Bring in hosts that have URLs waiting, as far as there is room, or hosts inside that wait longer."""
         if self._activating or not self._outside:

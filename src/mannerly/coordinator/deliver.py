@@ -70,7 +70,8 @@ class Delivery:
     """The service that feeds the sinks. Used as `async with`: entering opens the sinks, leaving closes them.
 
     keep: `passed` deletes segments that every sink is past. committed: how far the journal was committed before this
-    run. reader_gone: told a sink's name once nobody reads it any more; the sink gets nothing further in this run, and
+    run. lost: told how many URLs wait again because their frames are damaged or gone, before any sink passes them.
+    reader_gone: told a sink's name once nobody reads it any more; the sink gets nothing further in this run, and
     goes on from its stored position in the next.
     """
 
@@ -82,12 +83,14 @@ class Delivery:
         *,
         keep: Literal["all", "passed"] = "all",
         committed: Position | None = None,
+        lost: Callable[[int], None] | None = None,
         reader_gone: Callable[[str], None],
     ) -> None:
         self._journal = journal
         self._store = store
         self._sinks = tuple(sinks)
         self._keep = keep
+        self._lost = lost
         self._reader_gone = reader_gone
         self._feeds: list[_Feed] = []
         self._reading = asyncio.Lock()
@@ -97,7 +100,7 @@ class Delivery:
         self._running: asyncio.Event | None = None
         self._ending = False
         self.waiting_again = 0
-        """URLs set waiting again because their frames were damaged."""
+        """URLs set waiting again because their frames were damaged or gone."""
 
     def __repr__(self) -> str:
         feeds = ", ".join(
@@ -130,6 +133,11 @@ class Delivery:
             self._committed = position
             self._wake()
 
+    @property
+    def behind(self) -> bool:
+        """True while a sink has not yet been given all that is committed: what it still has to read may be lost."""
+        return any(feed.read < self._committed and not feed.gone for feed in self._feeds)
+
     async def run(self) -> None:
         """Deliver until cancelled, until `drain` is done, or until no sink has a reader. Raises what a sink raises
         (DiskFull), bare."""
@@ -143,13 +151,14 @@ class Delivery:
         """Deliver the rest: return when every sink has all that was committed, durable and saved.
 
         `run` may be on, then it ends; or it was cancelled, then the rest is done here. Raises what a sink raises. A
-        reader that has stopped reading holds it up: cancel it to end without.
+        reader that has stopped reading holds it up: cancel it to end without. `run` may be called once more.
         """
         self._ending = True
         self._wake()
         if self._running is not None:
             await self._running.wait()
         await self._serve_all()
+        self._ending = False
 
     def _wake(self) -> None:
         for feed in self._feeds:
@@ -215,7 +224,10 @@ class Delivery:
             )
             damaged = self._journal.damaged()
             if damaged:
-                self.waiting_again += await self._store.wait_again(damaged)
+                again = await self._store.wait_again(damaged)
+                self.waiting_again += again
+                if self._lost is not None and again:
+                    self._lost(again)
         if after <= start:
             raise StateDamaged(
                 f"the journal ends at {start.segment}:{start.offset}, the state knows of pages up to "

@@ -8,7 +8,7 @@ done before it is durable.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol
@@ -62,7 +62,7 @@ class Status:
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """A host with URLs left waiting at the end: how many, for what, and until when (UTC; 0: until the next run)."""
+    """A host with URLs left waiting at the end: how many, for what, and until when (UTC; 0: due, or until the next run)."""
 
     host: str
     urls: int
@@ -82,6 +82,11 @@ class Summary:
 
 class Delivers(Protocol):
     """Brings pages to the sinks."""
+
+    @property
+    def behind(self) -> bool:
+        """True while something committed was not yet read: it may turn out to be lost."""
+        ...
 
     async def run(self) -> None:
         """Deliver what is committed, until cancelled."""
@@ -163,6 +168,7 @@ class Crawl:
         self._journal_full = journal_full
         self._progress = progress
         self._ending: Ending | None = None
+        self._stopped = asyncio.Event()
         self._began_at = clock.monotonic()
         self._run_pages = 0
         self._receiving = False
@@ -172,6 +178,7 @@ class Crawl:
         """End the run: nothing more is sent, what is out is waited for and settled."""
         if self._ending is None:
             self._ending = ending
+            self._stopped.set()
             self._allowance.paused = str(ending)
             self._settle.hurry()
 
@@ -188,6 +195,17 @@ class Crawl:
         for host in told.hosts:
             self._active.reschedule(host)
         self._active.wake(told.wakened)
+        self._go_on()
+
+    def lost(self, pages: int) -> None:
+        """Take in that so many pages of earlier batches are damaged or gone, and their URLs wait again."""
+        self._allowance.pages -= pages
+        self._queued += pages
+        self._active.wake_all()
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """Let dispatch see what has changed, and send where the page budget has room again."""
         if self._ending is None and not self._allowance.spent:
             self._allowance.paused = ""
         self._dispatch.changed()
@@ -199,8 +217,8 @@ class Crawl:
         limit = self._limit()  # before the first request, not at the first look
         if limit is not None:
             self.stop(limit)
-        await self._transport.start()
         try:
+            await self._unless_stopped(self._transport.start())
             async with asyncio.TaskGroup() as group:
                 self._runner.bind(group)
                 loops = [
@@ -228,14 +246,30 @@ class Crawl:
         return Summary(self._ending, self.status(), counts, left)
 
     async def _sow(self) -> None:
-        """Put the seeds in once workers are up; those of an earlier run are known and change nothing."""
-        await self._transport.ready()
+        """Put the seeds in once workers are up; those of an earlier run are known and change nothing.
+
+        A run that is stopped before puts them in as well: without them the state would look like a finished crawl's.
+        """
+        await self._unless_stopped(self._transport.ready())
         if self._seeds:
             done = asyncio.Event()
             self._settle.put(Seeds(self._seeds, done))
             self._settle.hurry()
             await done.wait()
         self._active.activate()
+
+    async def _unless_stopped(self, starting: Awaitable[None]) -> None:
+        """Wait for workers that start. A run that is stopped needs none: then the wait is given up at once."""
+        task = asyncio.ensure_future(starting)
+        stopped = asyncio.create_task(self._stopped.wait())
+        try:
+            await asyncio.wait((task, stopped), return_when=asyncio.FIRST_COMPLETED)
+            if task.done():
+                task.result()
+        finally:
+            stopped.cancel()
+            task.cancel()
+            await asyncio.gather(task, stopped, return_exceptions=True)
 
     async def _receive(self) -> None:
         while True:
@@ -275,7 +309,7 @@ class Crawl:
 
     def _limit(self) -> Ending | None:
         """Return the limit that has been reached, if one has."""
-        if self._allowance.spent:
+        if self._allowance.spent and not self._deliver.behind:  # pages found lost give their part of it back
             return Ending.MAX_PAGES
         if self._budget.max_time_s and self._elapsed_s() >= self._budget.max_time_s:
             return Ending.MAX_TIME
@@ -288,7 +322,9 @@ class Crawl:
 
     def _has_ended(self) -> bool:
         outside = self._active.outside_waits
-        if self._underway or self._runner.busy or (self._active.outside and outside is None):
+        if self._deliver.behind or self._underway or self._runner.busy:
+            return False
+        if self._active.outside and outside is None:
             return False
         standing = self._active.frontier.standing(in_flight=0)
         # a host that waits for a prerequisite waits for something in flight, or for another host's turn
@@ -311,11 +347,13 @@ class Crawl:
     def _left_at(self, record: HostRecord) -> Left:
         if record.reason is not None:
             return Left(record.name, record.waiting, f"{record.state.name.lower()}: {record.reason}", 0.0)
-        host = self._active.get(record.name)
+        host, now = self._active.get(record.name), self._clock.now()
         if host is None or host.queue.state is not QueueState.SNOOZED or host.queue.until == FOREVER:
-            return Left(record.name, record.waiting, "its turn", record.next_ok_at)
-        until = host.queue.until + self._clock.now() - self._clock.monotonic()
-        return Left(record.name, record.waiting, host.queue.cause.name.lower().replace("_", "-"), until)
+            until, why = record.next_ok_at, "its turn"
+        else:
+            until = host.queue.until + now - self._clock.monotonic()
+            why = host.queue.cause.name.lower().replace("_", "-")
+        return Left(record.name, record.waiting, why, until if until > now else 0.0)
 
     def _elapsed_s(self) -> float:
         return self._clock.monotonic() - self._began_at

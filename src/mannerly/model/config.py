@@ -9,7 +9,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Any, Final, Literal, get_type_hints
+from datetime import date, time
+from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -18,6 +19,34 @@ from mannerly.model.errors import ConfigRefused
 
 # a worker takes about 60 MB, and more of them than cores fetch no faster: past this it is a slip of the hand
 MAX_WORKERS: Final = 256
+# a request a day; a crawl slower than that is a slip of the hand as well
+MAX_DELAY_S: Final = 86_400
+# ten years: longer runs are those without a limit, and an instant so far off can still be written as a date
+MAX_TIME_S: Final = 10 * 366 * 86_400
+# what counts and sizes may be: whole numbers that JSON and SQLite keep exactly
+MAX_COUNT: Final = 1 << 53
+
+# types of TOML in words, bool before int, which it is a kind of
+_GIVEN: Final[tuple[tuple[type, str], ...]] = (
+    (bool, "true or false"),
+    (str, "text"),
+    (int, "a whole number"),
+    (float, "a number with a point"),
+    (list, "a list"),
+    (Mapping, "a section"),
+    (date, "a date"),
+    (time, "a time of day"),
+)
+# what a key takes, and an example
+_DUE: Final[dict[Any, tuple[str, str]]] = {
+    bool: ("true or false", "true"),
+    str: ("text", '"..."'),
+    int: ("a whole number", "10"),
+    float: ("a number", "2.5"),
+    tuple[str, ...]: ("a list of texts", '["..."]'),
+    tuple[int, ...]: ("a list of whole numbers", "[8080]"),
+    dict[str, str]: ("a section of texts", '{ name = "..." }'),
+}
 
 ScopeKind = Literal["host", "domain", "prefix", "any"]
 
@@ -165,10 +194,8 @@ class Config:
 def from_mapping(raw: Mapping[str, Any]) -> Config:
     """Return the configuration that a parsed TOML file holds; raise ConfigRefused for what it cannot mean."""
     _refuse_unknown_keys(raw, Config, "")
-    try:
-        config = msgspec.convert(dict(raw), Config, strict=True)
-    except msgspec.ValidationError as error:
-        raise ConfigRefused(f"the configuration is refused: {error}") from error
+    _refuse_wrong_type(raw, Config, "")
+    config = msgspec.convert(dict(raw), Config, strict=True)
     check(config)
     return config
 
@@ -204,12 +231,33 @@ def check(config: Config) -> None:
     ):
         if not low <= value < float("inf"):
             raise ConfigRefused(f"{name} = {value} is out of range", hint=f"give a number of {low} or more")
+    _check_bounds(config)
     _check_messages(config)
     for port in config.fetch.ports:
         if not 0 < port < 65_536:
             raise ConfigRefused(
                 f"fetch.ports holds {port}, which is no port", hint="ports run from 1 to 65535"
             )
+
+
+def _check_bounds(config: Config) -> None:
+    """Refuse what is no pace and no budget, but a slip of the hand: sums and dates stay within what can be written."""
+    for name, value, most in (
+        ("budget.max_pages", config.budget.max_pages, MAX_COUNT),
+        ("budget.max_depth", config.budget.max_depth, MAX_COUNT),
+        ("budget.max_time_s", config.budget.max_time_s, MAX_TIME_S),
+        ("budget.urls_per_seed_host", config.budget.urls_per_seed_host, MAX_COUNT),
+        ("budget.urls_per_found_host", config.budget.urls_per_found_host, MAX_COUNT),
+        ("politeness.min_delay_s", config.politeness.min_delay_s, MAX_DELAY_S),
+        ("politeness.factor", config.politeness.factor, 1_000),
+        ("politeness.per_host", config.politeness.per_host, orders.MAX_SLOTS),
+        ("politeness.patience_s", config.politeness.patience_s, MAX_TIME_S),
+        ("journal.max_bytes", config.journal.max_bytes, MAX_COUNT),
+        ("journal.segment_bytes", config.journal.segment_bytes, MAX_COUNT),
+        ("settle.batch_s", config.settle.batch_s, 60),
+    ):
+        if value > most:
+            raise ConfigRefused(f"{name} = {value} is out of range", hint=f"give a number of {most} or less")
 
 
 def _check_messages(config: Config) -> None:
@@ -261,13 +309,53 @@ def known_keys() -> tuple[str, ...]:
 
 
 def nearest(key: str) -> str:
-    """Return a hint that names the known key nearest to `key`."""
+    """Return a hint that names the known key or section nearest to `key`, or says where all of them are listed."""
+    section, _, name = key.rpartition(".")
     keys = known_keys()
-    last = {k.rpartition(".")[2]: k for k in keys}
-    close = difflib.get_close_matches(key, keys, n=1, cutoff=0.6)
-    close = close or [
-        last[c] for c in difflib.get_close_matches(key.rpartition(".")[2], last, n=1, cutoff=0.5)
-    ]
+    # beside the key first: sections and the keys outside any, or the keys of its section
+    beside = [k.removeprefix(f"{section}.") for k in keys if k.startswith(f"{section}.")] if section else []
+    beside = beside or [f.name for f in fields(Config)]
+    close = difflib.get_close_matches(name, beside, n=1, cutoff=0.6)
     if close:
-        return f"did you mean {close[0]}?"
-    return "`mannerly init` writes a file with every key"
+        found = f"{section}.{close[0]}" if section else close[0]
+        return f"did you mean {found}?" if found in keys else f"did you mean the section [{found}]?"
+    anywhere = {k.rpartition(".")[2]: k for k in keys}
+    close = difflib.get_close_matches(name, anywhere, n=1, cutoff=0.6)
+    if close:
+        return f"did you mean {anywhere[close[0]]}?"
+    return "`mannerly init` writes a file with every key; docs/reference/configuration.md lists them"
+
+
+def _refuse_wrong_type(raw: Mapping[str, Any], kind: type, prefix: str) -> None:
+    """Refuse the first value of another type than its key has."""
+    hints = get_type_hints(kind)
+    for key, value in raw.items():
+        hint, name = hints[key], f"{prefix}{key}"
+        if is_dataclass(hint) and isinstance(value, Mapping):
+            assert isinstance(hint, type)
+            _refuse_wrong_type(value, hint, f"{name}.")
+            continue
+        try:
+            msgspec.convert(value, hint, strict=True)
+        except msgspec.ValidationError as error:
+            raise _wrong_type(name, value, hint) from error
+
+
+def _wrong_type(name: str, value: object, hint: Any) -> ConfigRefused:
+    """Return what is said of a value of the wrong type. It is not shown: headers and a proxy may hold secrets."""
+    given = next((text for type_, text in _GIVEN if isinstance(value, type_)), "something else")
+    if is_dataclass(hint):
+        return ConfigRefused(
+            f"{name} is {given}, and a section is due", hint=f"write [{name}] and its keys below"
+        )
+    section, _, key = name.rpartition(".")
+    where = f"under [{section}]" if section else "above the first section"
+    if get_origin(hint) is Literal:
+        words = get_args(hint)
+        due, example = f"one of {', '.join(words)}", f'"{words[0]}"'
+        given = f'"{value}"' if isinstance(value, str) else given
+    else:
+        due, example = _DUE[hint]
+    return ConfigRefused(
+        f"{name} is {given}, and {due} is due", hint=f"{where}, for example: {key} = {example}"
+    )

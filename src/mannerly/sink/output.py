@@ -74,6 +74,20 @@ def output_named(
     return OutputFile(name, crawl=crawl, leave=leave)
 
 
+def check_output(name: str, *, overwrite: bool, begins: bool) -> None:
+    """Raise ConfigRefused where `-o name` could take no page; touch nothing. begins: the crawl has written none yet."""
+    descriptor = _descriptor(name) if name else None
+    if descriptor is not None:
+        try:
+            os.fstat(descriptor)
+        except OSError as error:
+            what = "stdout" if descriptor == 1 else printable_path(name)
+            raise ConfigRefused(f"{what} is closed", hint="-o FILE writes to a file") from error
+    output = output_named(name, crawl="", leave=Leave(overwrite=overwrite))
+    if isinstance(output, OutputFile):
+        output.check(begins=begins)
+
+
 def _descriptor(name: str) -> int | None:
     if name in _STANDARD:
         return _STANDARD[name]

@@ -153,6 +153,19 @@ class OutputFile:
     def __repr__(self) -> str:
         return f"<OutputFile {self.label} {self._size} bytes{'' if self._fd is None else ', open'}>"
 
+    def check(self, *, begins: bool) -> None:
+        """Refuse ahead what `open` would refuse, and touch nothing. begins: no byte of the file is this crawl's."""
+        self._check_folder()
+        path = Path(self._path)
+        if not os.access(path if path.exists() else path.parent, os.W_OK):
+            raise ConfigRefused(
+                f"{self.label} cannot be written: permission denied", hint="give another name to -o"
+            )
+        if begins and path.exists():
+            facts = path.stat()
+            found = Found(facts.st_dev, facts.st_ino, facts.st_size)
+            judge(self.label, None, found, layout=Layout("", b""), leave=self._leave)
+
     def open(self, state: str | None, layout: Layout) -> bool:
         """Open or create the file and cut it back to the stored size; False if it begins anew.
 
@@ -238,13 +251,16 @@ class OutputFile:
             )
         return stored
 
-    def _opened(self) -> int:
+    def _check_folder(self) -> None:
         parent = Path(self._path).parent
         if not parent.is_dir():
             raise ConfigRefused(
                 f"{self.label} cannot be written: there is no folder {printable_path(str(parent))}",
                 hint="make the folder first, or give another name to -o",
             )
+
+    def _opened(self) -> int:
+        self._check_folder()
         try:
             fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         except OSError as error:

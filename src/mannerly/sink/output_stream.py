@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 from collections.abc import Callable
@@ -39,6 +40,9 @@ class OutputStream:
         try:
             self._fd = self._connect()
         except OSError as error:
+            if error.errno == errno.EBADF:
+                name = "stdout" if self.label == "-" else self.label
+                raise ConfigRefused(f"{name} is closed", hint="-o FILE writes to a file") from error
             raise ConfigRefused(
                 f"output {self.label} cannot be opened: {error.strerror}", hint="give another name to -o"
             ) from error

@@ -133,11 +133,20 @@ class FileJournal:
     def cut(self, position: Position) -> None:
         """See `Journal.cut`."""
         with _translated(self._folder):
+            self._cut(position)
             if self.end < position:
-                # The tail that transactions know of is gone; `read` tells it as damage.
-                self._begin(position.segment + 1, position.offset)
-            else:
-                self._cut(position)
+                self._go_on_behind(position)
+
+    def _go_on_behind(self, lost: Position) -> None:
+        """Begin a segment behind what transactions know of and the disk has lost; `read` tells the gap as damage.
+
+        An empty first segment stands in for a journal that is gone altogether: `read` takes what lies before the
+        oldest segment for dropped on purpose.
+        """
+        if not self._sizes:
+            self._path(1).touch()
+            self._sizes[1] = 0
+        self._begin(lost.segment + 1, lost.offset)
 
     def _cut(self, position: Position) -> None:
         self._close_segment()
@@ -152,10 +161,11 @@ class FileJournal:
     def _shorten(self, position: Position) -> None:
         fd = os.open(self._path(position.segment), os.O_RDWR | os.O_CLOEXEC)
         try:
-            if os.fstat(fd).st_size > position.offset:
+            size = os.fstat(fd).st_size
+            if size > position.offset:
                 os.ftruncate(fd, position.offset)
                 _sync(fd)
-            self._sizes[position.segment] = position.offset
+            self._sizes[position.segment] = min(size, position.offset)
         finally:
             os.close(fd)
 
@@ -181,7 +191,8 @@ class FileJournal:
             stop = end.offset if at.segment == end.segment else None
             with self._opened(at.segment) as file:
                 if file is None:
-                    at = self._missing(at, end)
+                    present = min((n for n in numbers if n > at.segment), default=end.segment + 1)
+                    at = self._missing(at, min(Position(present, 0), end))
                     continue
                 reader = SegmentReader(file, at.segment, stop)
                 at, taken = reader.read(at, found, most=most, room=room)
@@ -191,18 +202,17 @@ class FileJournal:
                 at = self._next_segment(at)
         return found, min(max(at, start), end)
 
-    def _missing(self, at: Position, end: Position) -> Position:
-        """Tell a segment that is not there as damage, and go on behind it."""
-        behind = min(Position(at.segment + 1, 0), end)
+    def _missing(self, at: Position, behind: Position) -> Position:
+        """Tell segments that are not there as one stretch of damage, and go on behind it."""
         self._damaged.append(Damage(at, behind))
         return behind
 
     def _next_segment(self, at: Position) -> Position:
-        """Go on to the next segment; if it remembers this one longer than it is, the rest of this one is damage."""
+        """Go on to the next segment. The rest of this one is damage if that remembers it longer, or cannot say."""
         behind = Position(at.segment + 1, 0)
         with self._opened(behind.segment) as file:
             head = file and frames.read_segment_head(file.read(frames.SEGMENT_HEAD_BYTES), behind.segment)
-        if head and head.size_before > at.offset:
+        if not head or head.size_before > at.offset:
             self._damaged.append(Damage(at, behind))
         return behind
 

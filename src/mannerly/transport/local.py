@@ -147,9 +147,11 @@ class LocalTransport:
         """Nothing to say: pipes keep nothing."""
 
     async def stop(self) -> None:
-        """Close the pipes; a worker ends at once on it."""
+        """Close the pipes; a worker ends at once on it. One that is not up yet would hear of it late: it is killed."""
         self._stopping = True
         for worker in self._workers.values():
+            if not worker.ready and not worker.tasks:
+                _kill(worker)
             if worker.process.stdin is not None:
                 worker.process.stdin.close()
         try:
@@ -181,6 +183,7 @@ class LocalTransport:
         pipe = process.stdin
         assert pipe is not None
         pipe.transport.set_write_buffer_limits(high=UNREAD_BYTES)
+        self._workers[number] = worker  # from here on `stop` ends it, should this start be given up
         with suppress(BrokenPipeError, ConnectionResetError):
             pipe.write(codec.frame(msgspec.structs.replace(self._orders, name=f"w{number}-{process.pid}")))
             await pipe.drain()

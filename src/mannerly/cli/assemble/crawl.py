@@ -30,11 +30,12 @@ from mannerly.coordinator.rulesets import Rulesets
 from mannerly.coordinator.service import Crawl, Ending, Runner, Status
 from mannerly.coordinator.settle import FrameFacts, Settle
 from mannerly.gate.memory import MemoryGate
-from mannerly.model.config import Config
+from mannerly.model.config import Config, OutputConfig
 from mannerly.model.errors import DiskFull, StateInUse
 from mannerly.model.orders import WorkerOrders
 from mannerly.ports import CrawlRecord, Sink
 from mannerly.sink.choice import choose_sink
+from mannerly.sink.output import check_output
 from mannerly.store.bloom import BloomFilter
 from mannerly.store.journal import FileJournal
 from mannerly.store.lock import WAIT_S, HostLocks, StateLock
@@ -59,10 +60,15 @@ class Embedded:
     transport: LocalTransport
     delivery: Delivery
 
-    async def drain(self) -> None:
-        """Bring the sinks up to date without a crawl, and end the run cleanly: of a finished crawl nothing is due."""
+    async def drain(self) -> int:
+        """Bring the sinks of a finished crawl up to date, and end the run cleanly if nothing is due.
+
+        Returns how many URLs wait again, because their pages were found damaged or gone: then `crawl` is to run.
+        """
         await self.delivery.drain()
-        await self.store.close_crawl(finished=True)
+        if not self.delivery.waiting_again:
+            await self.store.close_crawl(finished=True)
+        return self.delivery.waiting_again
 
 
 def state_lock(folder: Path) -> StateLock:
@@ -191,6 +197,7 @@ def _join(
         store,
         sinks(record),
         keep=config.journal.keep,
+        lost=lambda pages: holder[0].lost(pages),
         reader_gone=lambda _name: holder[0].stop(Ending.READER_GONE),
     )
     delivery.committed(record.journal_end)
@@ -320,6 +327,11 @@ def lock_names(job: Job) -> list[str]:
     """Return what the crawl locks for this user: seed hosts, with the port where the target is private."""
     urls_ = [seed.url for seed in job.seeds]
     return sorted({u.host if is_public(u.host, job.mapped) else f"{u.host}:{u.port}" for u in urls_})
+
+
+def check_output_ahead(config: OutputConfig, *, begins: bool) -> None:
+    """Raise ConfigRefused where `-o` could take no page; touch nothing. begins: the crawl has written none yet."""
+    check_output(config.file, overwrite=config.overwrite, begins=begins)
 
 
 def output_sink(
