@@ -80,7 +80,9 @@ def test_where_a_seed_ends_up_joins_the_scope_and_what_it_passes_on_the_way_does
 ) -> None:
     site.redirect("a.test", "/", site.url("login.test", "/ask"))
     site.redirect("login.test", "/ask", site.url("www.test", "/home"))
-    site.page("www.test", "/home", f'<a href="/next">x</a> <a href="{site.url("login.test", "/other")}">x</a>')
+    site.page(
+        "www.test", "/home", f'<a href="/next">x</a> <a href="{site.url("login.test", "/other")}">x</a>'
+    )
     site.page("www.test", "/next", "next")
     site.page("login.test", "/other", "other")
     ran = crawl(site, site.url("a.test"))
