@@ -208,6 +208,14 @@ def test_a_page_of_many_closed_formatting_elements_is_read_whole() -> None:
 
 
 @pytest.mark.slow
+def test_a_large_page_of_closed_formatting_elements_is_read_whole() -> None:
+    # an index of an API: every entry in a <code> of its own, 60,000 of them
+    page = read(b"".join(b"<li><code id=c%d>x</code> y\n" % number for number in range(60_000)))
+    assert page.truncated == ()
+    assert page.text.count("x y") == 60_000
+
+
+@pytest.mark.slow
 def test_links_that_lead_nowhere_are_not_looked_at_without_end() -> None:
     page = read(b"".join(b"<a href=x:%d>" % number for number in range(400_000)))
     assert page.links.cut
